@@ -1,0 +1,375 @@
+//! `cargo xtask check`: everything that says the same thing twice says the same thing.
+//!
+//! Without sources: the series, the patches, their checksums, UPSTREAM.md and the
+//! workspace's manifest. With `upstream/` there: the pins, the round trip, cargo's own
+//! view of the `[patch]` table, and the formatting. Every finding is printed, then the
+//! command fails.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::apply::{self, Stamp};
+use crate::artifact;
+use crate::export;
+use crate::git;
+use crate::process;
+use crate::project::Project;
+use crate::series::{self, Patch};
+use crate::sources::{Registry, Tree};
+use crate::wheel;
+
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Also run clippy on the patched crates and on ours, warnings denied.
+    #[arg(long)]
+    clippy: bool,
+}
+
+pub fn run(project: &Project, args: &Args) -> Result<()> {
+    let mut checks: Vec<(&str, fn(&Project) -> Result<()>)> = vec![
+        ("checksums", checksums),
+        ("patches", patches),
+        ("UPSTREAM.md", upstream_md),
+        ("[patch] table", patch_table),
+    ];
+    let with_sources = Stamp::read(&project.upstream()).is_some();
+    if with_sources {
+        checks.push(("pinned artifacts", pins));
+        checks.push(("round trip", round_trip));
+        checks.push(("Cargo.lock", lock_file));
+        checks.push(("rustfmt", rustfmt));
+    }
+    if args.clippy {
+        ensure!(
+            with_sources,
+            "--clippy needs upstream/: run `cargo xtask apply`"
+        );
+        checks.push(("clippy", clippy));
+    }
+    let mut failed = Vec::new();
+    for (name, check) in checks {
+        match check(project) {
+            Ok(()) => eprintln!("check {name}: ok"),
+            Err(error) => {
+                eprintln!("check {name}: FAILED\n  {error:#}");
+                failed.push(name);
+            }
+        }
+    }
+    if !with_sources {
+        eprintln!("upstream/ is not there: run `cargo xtask apply` to check the rest");
+    }
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
+fn checksums(project: &Project) -> Result<()> {
+    let file = project.patches().join(export::SUMS);
+    let written = fs::read_to_string(&file)
+        .with_context(|| format!("cannot read {}", file.display()))?;
+    let mut listed = BTreeSet::new();
+    for line in written.lines() {
+        let (sum, path) = line
+            .split_once("  ")
+            .with_context(|| format!("{}: not a checksum: {line}", file.display()))?;
+        listed.insert(path);
+        let bytes = fs::read(project.patches().join(path))
+            .with_context(|| format!("patches/{path} is in SHA256SUMS but not there"))?;
+        ensure!(
+            artifact::sha256(&bytes) == sum,
+            "patches/{path} was changed by hand: change the commit in upstream/ and run \
+             `cargo xtask export`"
+        );
+    }
+    for tree in project.line.tree.keys() {
+        for patch in series::read(project, tree)? {
+            let path = patch.path.to_string_lossy().into_owned();
+            ensure!(
+                listed.contains(path.as_str()),
+                "patches/{path} is not in SHA256SUMS: run `cargo xtask export`"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn patches(project: &Project) -> Result<()> {
+    for (name, tree) in &project.line.tree {
+        let patches = series::read(project, name)?;
+        let subjects: Vec<_> = patches.iter().map(|p| &p.message.subject).collect();
+        for (i, patch) in patches.iter().enumerate() {
+            check_patch(project, tree, patch, &subjects[..i])
+                .with_context(|| format!("patches/{}", patch.path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_patch(
+    project: &Project,
+    tree: &Tree,
+    patch: &Patch,
+    before: &[&String],
+) -> Result<()> {
+    let message = &patch.message;
+    ensure!(
+        patch.path.file_name().is_some_and(|name| {
+            name.to_str() == Some(&series::file_name(&message.subject))
+        }),
+        "its subject asks for the name {}",
+        series::file_name(&message.subject)
+    );
+    let is_local = patch.path.starts_with("local");
+    ensure!(
+        is_local == message.trailers.is_local(),
+        "`Forwarded: {}` does not belong into this folder",
+        message.trailers.forwarded
+    );
+    if !is_local {
+        for heading in &tree.headings {
+            ensure!(
+                message.body.lines().any(|line| line == heading),
+                "the message lacks upstream's heading `{heading}`"
+            );
+        }
+    }
+    let base = &message.trailers.base;
+    ensure!(
+        tree.artifact.iter().any(|pinned| {
+            // By the repository's name too: the sdist's is that of a crate.
+            [pinned.name.as_str(), tree.name()]
+                .iter()
+                .any(|name| *base == format!("{name} {}", pinned.version))
+        }),
+        "`Base: {base}` is not an artifact of line {}",
+        project.line.name
+    );
+    let needs = &message.trailers.depends_on;
+    ensure!(
+        needs == "none" || before.iter().any(|subject| *subject == needs),
+        "`Depends-on: {needs}` is not the subject of an earlier patch"
+    );
+    // Outside of any repository: in one, git would skip what is not below it.
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let file = project.patches().join(&patch.path);
+    process::text(
+        git::git(folder.path())?
+            .args(["apply", "--numstat"])
+            .arg(file),
+        "parse the diff",
+    )?;
+    Ok(())
+}
+
+fn upstream_md(project: &Project) -> Result<()> {
+    let text = fs::read_to_string(project.root.join("UPSTREAM.md"))
+        .context("cannot read UPSTREAM.md")?;
+    let (_, found, _) = export::split_table(&text)?;
+    let wanted = export::table(project)?;
+    for (found, wanted) in found.lines().zip(wanted.lines()) {
+        ensure!(
+            found == wanted,
+            "UPSTREAM.md disagrees with the headers of the patches:\n  it says  {found}\n  \
+             they say {wanted}\n  Change the commit in upstream/ and run \
+             `cargo xtask export`, which writes the table."
+        );
+    }
+    ensure!(
+        found.lines().count() == wanted.lines().count(),
+        "UPSTREAM.md does not list each patch once: run `cargo xtask export`"
+    );
+    Ok(())
+}
+
+/// The root manifest's `[patch.crates-io]` and members, against the pins.
+fn patch_table(project: &Project) -> Result<()> {
+    let file = project.root.join("Cargo.toml");
+    let text = fs::read_to_string(&file).context("cannot read Cargo.toml")?;
+    let manifest: toml::Table = text.parse().context("cannot parse Cargo.toml")?;
+    let table = manifest
+        .get("patch")
+        .and_then(|patch| patch.get("crates-io")?.as_table())
+        .context("Cargo.toml has no [patch.crates-io]")?;
+    let members = manifest
+        .get("workspace")
+        .and_then(|workspace| workspace.get("members")?.as_array())
+        .context("Cargo.toml has no workspace members")?;
+    let pinned = crates(project);
+    for (name, path) in &pinned {
+        let entry = table
+            .get(*name)
+            .and_then(|entry| entry.get("path")?.as_str());
+        ensure!(
+            entry == Some(path),
+            "Cargo.toml: [patch.crates-io] needs `{name} = {{ path = \"{path}\" }}`, as \
+             patches/sources.toml pins it"
+        );
+        ensure!(
+            members.iter().any(|member| member.as_str() == Some(path)),
+            "Cargo.toml: {path} is not a member, so that its tests cannot run"
+        );
+    }
+    for name in table.keys() {
+        ensure!(
+            pinned.iter().any(|(pinned, _)| pinned == name),
+            "Cargo.toml: [patch.crates-io] names {name}, which patches/sources.toml does \
+             not pin"
+        );
+    }
+    Ok(())
+}
+
+/// The crates of the line and where they lie in the checkout.
+pub fn crates(project: &Project) -> Vec<(&str, String)> {
+    let mut crates = Vec::new();
+    for (name, tree) in &project.line.tree {
+        for pinned in &tree.artifact {
+            if pinned.registry == Registry::Cargo {
+                let path = format!("upstream/{name}/{}", pinned.path.display());
+                crates.push((pinned.name.as_str(), path));
+            }
+        }
+    }
+    crates
+}
+
+/// The pinned hashes against the files that they were pinned for.
+fn pins(project: &Project) -> Result<()> {
+    let line = &project.line;
+    for pinned in line
+        .tree
+        .values()
+        .flat_map(|tree| &tree.artifact)
+        .chain(line.client.values())
+    {
+        artifact::fetch(project, pinned)?;
+    }
+    Ok(())
+}
+
+/// Import, export, compare bytes; and the same for what `upstream/` holds now.
+fn round_trip(project: &Project) -> Result<()> {
+    let upstream = project.upstream();
+    let stamp = Stamp::read(&upstream).context("upstream/ has no stamp")?;
+    ensure!(
+        stamp.matches(project)?,
+        "upstream/ was made from other patches or pins: run `cargo xtask apply`"
+    );
+    let edits = apply::unexported(project, &stamp)?;
+    ensure!(
+        edits.is_empty(),
+        "upstream/ holds work that is not in patches/; `cargo xtask export` writes it:\n\
+         {edits}"
+    );
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    apply::build(project, folder.path())?;
+    for tree in project.line.tree.keys() {
+        let dir = folder.path().join(tree);
+        for (path, bytes) in export::tree_files(&dir, tree)? {
+            let found = fs::read(project.patches().join(&path))
+                .with_context(|| format!("cannot read patches/{}", path.display()))?;
+            ensure!(
+                found == bytes,
+                "patches/{} does not come back byte for byte when it is applied and \
+                 exported: run `cargo xtask export` and look at the difference",
+                path.display()
+            );
+        }
+        let trees = ["rev-parse", "HEAD^{tree}"];
+        ensure!(
+            git::text(&dir, &trees, "read the tree")?
+                == git::text(&upstream.join(tree), &trees, "read the tree")?,
+            "upstream/{tree} is not what the series gives: run `cargo xtask export`"
+        );
+    }
+    Ok(())
+}
+
+/// Cargo only warns about a `[patch]` entry that nothing uses.
+fn lock_file(project: &Project) -> Result<()> {
+    process::stdout(
+        project
+            .workspace_cargo("metadata")?
+            .args(["--locked", "--format-version", "1"]),
+        "resolve the workspace with Cargo.lock as it is",
+    )?;
+    let text = fs::read_to_string(project.root.join("Cargo.lock"))
+        .context("cannot read Cargo.lock")?;
+    let lock: toml::Table = text.parse().context("cannot parse Cargo.lock")?;
+    if let Some(unused) = lock.get("patch") {
+        bail!("Cargo.lock: these [patch] entries are used by nothing: {unused}");
+    }
+    let packages = lock
+        .get("package")
+        .and_then(|packages| packages.as_array())
+        .context("Cargo.lock lists no packages")?;
+    for (name, path) in crates(project) {
+        let sources: Vec<_> = packages
+            .iter()
+            .filter(|package| package.get("name").and_then(|n| n.as_str()) == Some(name))
+            .map(|package| package.get("source"))
+            .collect();
+        ensure!(
+            sources == [None],
+            "Cargo.lock: {name} does not come from {path} alone, but from {sources:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Upstream's settings on what the patches touch, ours on ours.
+fn rustfmt(project: &Project) -> Result<()> {
+    for (name, tree) in &project.line.tree {
+        let mut files = BTreeSet::new();
+        for patch in series::read(project, name)? {
+            files.extend(patch.touched());
+        }
+        for file in files.iter().filter(|file| file.ends_with(".rs")) {
+            let path = project.upstream().join(name).join(file);
+            check_format(&path, &tree.rustfmt)
+                .with_context(|| format!("upstream/{name}/{file}"))?;
+        }
+    }
+    let ours = git::text(
+        &project.root,
+        &["ls-files", "-co", "--exclude-standard", "*.rs"],
+        "list our sources",
+    )?;
+    for file in ours.lines() {
+        check_format(&project.root.join(file), "max_width=90")
+            .with_context(|| file.to_string())?;
+    }
+    Ok(())
+}
+
+fn check_format(file: &Path, settings: &str) -> Result<()> {
+    let mut rustfmt = process::tool("rustfmt", "run `rustup component add rustfmt`")?;
+    rustfmt.args(["--check", "--edition", "2024"]);
+    if !settings.is_empty() {
+        rustfmt.args(["--config", settings]);
+    }
+    process::stdout(rustfmt.arg(file), "find it formatted")?;
+    Ok(())
+}
+
+fn clippy(project: &Project) -> Result<()> {
+    process::run(
+        wheel::cargo(project, "clippy")?
+            .args(["--workspace", "--all-targets", "--features"])
+            .arg("datafusion-ffi/integration-tests,datafusion-python/substrait")
+            .args(["--", "-D", "warnings"]),
+        "run clippy on the patched workspace",
+    )?;
+    process::run(
+        process::cargo()?
+            .args(["clippy", "--all-targets", "--manifest-path"])
+            .arg(project.root.join("crates/xtask/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(project.root.join("target/xtask"))
+            .args(["--", "-D", "warnings"]),
+        "run clippy on xtask",
+    )
+}

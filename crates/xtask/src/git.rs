@@ -1,0 +1,148 @@
+//! git, free of what the user's configuration or an outer repository would change.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::process;
+
+/// Where the series starts and where it ended when it was applied.
+pub const BASE: &str = "refs/reuse/base";
+pub const APPLIED: &str = "refs/reuse/applied";
+
+/// The identity and time of everything that is the tool's own doing, so that the same
+/// patches give the same commit ids everywhere.
+const NAME: &str = "datafusion-reuse";
+const EMAIL: &str = "datafusion-reuse@localhost";
+const DATE: &str = "2026-01-01T00:00:00Z";
+
+/// `git -C dir`, where `dir` must itself be a repository: `git apply` and `git am` in a
+/// folder of another repository skip what they do not find there, and exit with 0.
+pub fn git(dir: &Path) -> Result<Command> {
+    let mut git = process::tool("git", "install git (on Debian: apt-get install git)")?;
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
+        git.env_remove(variable);
+    }
+    git.arg("-C")
+        .arg(dir)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CEILING_DIRECTORIES", dir.parent().unwrap_or(dir))
+        .env("LC_ALL", "C")
+        .args(["-c", "core.hooksPath=/dev/null"])
+        .args(["-c", "core.autocrlf=false"])
+        .args(["-c", "gc.auto=0"]);
+    Ok(git)
+}
+
+/// Runs git and returns what it printed, without the final newline.
+pub fn text(dir: &Path, args: &[&str], what: &str) -> Result<String> {
+    process::text(git(dir)?.args(args), what)
+}
+
+/// Makes `dir` a repository with one commit of all it holds, [`BASE`].
+pub fn commit_base(dir: &Path, message: &str) -> Result<()> {
+    text(dir, &["init", "-q", "-b", "main"], "make a git repository")?;
+    // What tests leave behind is nobody's change.
+    std::fs::write(
+        dir.join(".git/info/exclude"),
+        "__pycache__/\n.pytest_cache/\n*.pending-snap\ntarget/\n",
+    )
+    .context("cannot write .git/info/exclude")?;
+    // -f: upstream's own .gitignore must not decide what the artifact holds.
+    text(dir, &["add", "-A", "-f"], "stage the artifacts")?;
+    process::text(
+        git(dir)?
+            .args(["commit", "-q", "--no-gpg-sign", "-m", message])
+            .env("GIT_AUTHOR_NAME", NAME)
+            .env("GIT_AUTHOR_EMAIL", EMAIL)
+            .env("GIT_AUTHOR_DATE", DATE)
+            .env("GIT_COMMITTER_NAME", NAME)
+            .env("GIT_COMMITTER_EMAIL", EMAIL)
+            .env("GIT_COMMITTER_DATE", DATE),
+        "commit the artifacts",
+    )?;
+    text(dir, &["update-ref", BASE, "HEAD"], "mark the base")?;
+    Ok(())
+}
+
+/// Applies one patch with `git am`.
+pub fn am(dir: &Path, patch: &Path) -> Result<()> {
+    process::text(
+        git(dir)?
+            .args(["am", "-q", "--no-gpg-sign", "--keep-non-patch"])
+            .args(["--no-3way", "--committer-date-is-author-date"])
+            .arg(patch)
+            .env("GIT_COMMITTER_NAME", NAME)
+            .env("GIT_COMMITTER_EMAIL", EMAIL),
+        "apply the patch",
+    )?;
+    Ok(())
+}
+
+/// The commit as mail, the same bytes on every machine and at every export.
+pub fn format_patch(dir: &Path, commit: &str) -> Result<Vec<u8>> {
+    process::stdout(
+        git(dir)?
+            .args([
+                "-c",
+                "diff.noprefix=false",
+                "-c",
+                "diff.mnemonicPrefix=false",
+            ])
+            .args([
+                "format-patch",
+                "-1",
+                "--stdout",
+                "--zero-commit",
+                "--full-index",
+            ])
+            .args([
+                "--no-signature",
+                "--keep-subject",
+                "--stat=72",
+                "--no-renames",
+            ])
+            .args([
+                "--no-attach",
+                "--no-thread",
+                "--no-base",
+                "--no-to",
+                "--no-cc",
+            ])
+            .args([
+                "--no-color",
+                "--no-ext-diff",
+                "--no-textconv",
+                "--unified=3",
+            ])
+            .args([
+                "--diff-algorithm=myers",
+                "--src-prefix=a/",
+                "--dst-prefix=b/",
+            ])
+            .args(["--binary", "--encode-email-headers", commit]),
+        "export a commit",
+    )
+}
+
+/// The commits of the series, oldest first.
+pub fn series(dir: &Path) -> Result<Vec<String>> {
+    let range = format!("{BASE}..HEAD");
+    let list = text(dir, &["rev-list", "--reverse", &range], "list the commits")?;
+    Ok(list.lines().map(str::to_string).collect())
+}
+
+/// What the work tree holds that no commit does, one path a line.
+pub fn uncommitted(dir: &Path) -> Result<String> {
+    text(
+        dir,
+        &["status", "--porcelain", "--untracked-files=all"],
+        "look for uncommitted changes",
+    )
+}
+
+pub fn head(dir: &Path) -> Result<String> {
+    text(dir, &["rev-parse", "--verify", "HEAD"], "read HEAD")
+}

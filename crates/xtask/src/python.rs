@@ -1,0 +1,185 @@
+//! Python interpreters: the one found, and the virtual environments made from it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::artifact::{sha256, sha256_of_file};
+use crate::process;
+use crate::project::Project;
+
+/// A virtual environment of this project.
+pub struct Venv {
+    root: PathBuf,
+}
+
+impl Venv {
+    fn bin(&self) -> PathBuf {
+        self.root
+            .join(if cfg!(windows) { "Scripts" } else { "bin" })
+    }
+
+    pub fn python(&self) -> PathBuf {
+        self.bin().join("python")
+    }
+
+    /// One of its programs, which finds the others of this environment first.
+    pub fn command(&self, program: &str) -> Command {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(self.bin()).chain(std::env::split_paths(&path));
+        let mut command = Command::new(self.bin().join(program));
+        command
+            .env("VIRTUAL_ENV", &self.root)
+            .env("PATH", std::env::join_paths(path).unwrap_or_default())
+            // The checkout holds no compiled files, whatever is imported from it.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env_remove("PYTHONHOME")
+            .env_remove("PYTHONPATH");
+        command
+    }
+
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        let path = self.bin().join(name);
+        ensure!(
+            path.exists(),
+            "{} has no {name}: delete the folder and run this again",
+            self.root.display()
+        );
+        Ok(path)
+    }
+}
+
+/// maturin and protoc, which PyPI packages carry, at a place that is the same for every
+/// checkout.
+pub fn tools(project: &Project) -> Result<Venv> {
+    let requirements = project.root.join("python/requirements/tools.txt");
+    let venv = venv(&project.cache.join("tools"), &requirements)?;
+    venv.program("maturin")?;
+    venv.program("protoc")?;
+    Ok(venv)
+}
+
+/// The released wheel with all that the tests need beside it.
+pub fn stock(project: &Project) -> Result<Venv> {
+    venv(
+        &project.root.join(".venv/stock"),
+        &project.root.join("python/requirements/stock.txt"),
+    )
+}
+
+/// The same with `wheel` in the released one's place.
+pub fn patched(project: &Project, wheel: &Path) -> Result<Venv> {
+    let root = project.root.join(".venv/patched");
+    let venv = venv(&root, &project.root.join("python/requirements/common.txt"))?;
+    let stamp = root.join("wheel.sha256");
+    let digest = sha256_of_file(wheel)?;
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == digest) {
+        return Ok(venv);
+    }
+    process::run(
+        venv.command("python")
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--force-reinstall",
+                "--no-deps",
+            ])
+            .arg(wheel),
+        "install the patched wheel",
+    )?;
+    fs::write(&stamp, digest)
+        .with_context(|| format!("cannot write {}", stamp.display()))?;
+    Ok(venv)
+}
+
+/// The environment at `root` with exactly the packages of a requirements file; made anew
+/// when the file or the interpreter is another than last time.
+fn venv(root: &Path, requirements: &Path) -> Result<Venv> {
+    let python = find()?;
+    let venv = Venv {
+        root: root.to_path_buf(),
+    };
+    let mut wanted = format!("{}\n", python.version);
+    wanted.push_str(&digest(requirements)?);
+    let stamp = root.join("requirements.sha256");
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(venv);
+    }
+    eprintln!("making {} from {}", root.display(), requirements.display());
+    if root.exists() {
+        fs::remove_dir_all(root)
+            .with_context(|| format!("cannot remove {}", root.display()))?;
+    }
+    process::stdout(
+        Command::new(&python.path).args(["-m", "venv"]).arg(root),
+        "make a virtual environment (on Debian: apt-get install python3-venv)",
+    )?;
+    process::run(
+        venv.command("python")
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ])
+            .arg("-r")
+            .arg(requirements),
+        "install Python packages",
+    )?;
+    fs::write(&stamp, wanted)
+        .with_context(|| format!("cannot write {}", stamp.display()))?;
+    Ok(venv)
+}
+
+/// Of a requirements file and those it includes.
+fn digest(requirements: &Path) -> Result<String> {
+    let text = fs::read_to_string(requirements)
+        .with_context(|| format!("cannot read {}", requirements.display()))?;
+    let mut digests = sha256(text.as_bytes());
+    for line in text.lines() {
+        if let Some(included) = line.strip_prefix("-r ") {
+            digests.push('\n');
+            digests.push_str(&digest(&requirements.with_file_name(included.trim()))?);
+        }
+    }
+    Ok(digests)
+}
+
+struct Python {
+    path: PathBuf,
+    version: String,
+}
+
+/// `$PYTHON`, else `python3`, else `python`: 3.10 or newer.
+fn find() -> Result<Python> {
+    const FIX: &str = "install Python 3.10 or newer, or name one in $PYTHON";
+    let named = std::env::var("PYTHON").ok().filter(|name| !name.is_empty());
+    let names = match &named {
+        Some(name) => vec![name.as_str()],
+        None => vec!["python3", "python"],
+    };
+    let Some(path) = names.iter().find_map(|name| which::which(name).ok()) else {
+        bail!("`{}` was not found on PATH: {FIX}", names.join("` or `"));
+    };
+    let script =
+        "import sys; print(sys.version_info >= (3, 10), sys.base_prefix, sys.version)";
+    let answer = process::text(
+        Command::new(&path).args(["-c", script]),
+        "ask Python for its version",
+    )?;
+    let (recent, version) = answer.split_once(' ').unwrap_or((&answer, ""));
+    ensure!(
+        recent == "True",
+        "{} is too old ({version}): {FIX}",
+        path.display()
+    );
+    Ok(Python {
+        path,
+        version: version.lines().collect(),
+    })
+}

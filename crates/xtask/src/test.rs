@@ -1,0 +1,158 @@
+//! `cargo xtask test`: all set-up, then everything that proves the series.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::apply;
+use crate::artifact;
+use crate::check;
+use crate::process::{self, Steps};
+use crate::project::Project;
+use crate::python::{self, Venv};
+use crate::wheel;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Also run upstream's whole suites of every patched crate and package.
+    #[arg(long)]
+    upstream: bool,
+}
+
+pub fn run(project: &Project, args: &Args) -> Result<()> {
+    let mut steps = Steps::new(if args.upstream { 12 } else { 10 });
+    steps.step("test the tool itself", || {
+        process::run(
+            process::cargo()?
+                .args(["test", "--quiet", "--manifest-path"])
+                .arg(project.root.join("crates/xtask/Cargo.toml"))
+                .arg("--target-dir")
+                .arg(project.root.join("target/xtask")),
+            "test xtask",
+        )
+    })?;
+    steps.step("make upstream/ from the pinned artifacts", || {
+        apply::run(project)
+    })?;
+    steps.step(
+        "check patches/, UPSTREAM.md and the workspace against each other",
+        || check::run(project, &check::Args::default()),
+    )?;
+    // The wheel first: the Rust tests share its build of DataFusion.
+    let wheel = steps.step(
+        "build the patched wheel (the first time: 20 to 40 minutes)",
+        || wheel::build(project, false),
+    )?;
+    steps.step("test datafusion-ffi and the query shapes", || {
+        process::run(
+            wheel::cargo(project, "test")?
+                .args(["--locked", "-p", "datafusion-ffi", "-p", "reuse-tests"])
+                .args(["--features", "datafusion-ffi/integration-tests"])
+                .args(["--lib", "--tests"])
+                // A snapshot that differs is a failure, never a new snapshot.
+                .env("INSTA_UPDATE", "no"),
+            "test the patched workspace",
+        )
+    })?;
+    if args.upstream {
+        steps.step("test every patched crate, documentation included", || {
+            upstream_crates(project)
+        })?;
+    }
+    let stock = steps.step("install the released wheel", || python::stock(project))?;
+    let patched = steps.step("install the patched wheel", || {
+        python::patched(project, &wheel)
+    })?;
+    // The tests that the patches bring, where upstream would run them.
+    steps.step("run the patches' Python tests on the wheel", || {
+        let tree = project.upstream().join("datafusion-python");
+        pytest(&patched, &tree, "the patches' tests", |pytest| {
+            pytest.arg("python/tests");
+        })?;
+        doctests(&patched, &tree, "datafusion.plan")
+    })?;
+    if args.upstream {
+        steps.step("run every doctest of the wheel", || {
+            let tree = project.upstream().join("datafusion-python");
+            doctests(&patched, &tree, "datafusion")
+        })?;
+    }
+    steps.step("run our own Python tests on the wheel", || {
+        pytest(
+            &patched,
+            &project.root.join("python"),
+            "our tests",
+            |pytest| {
+                pytest.arg("tests").env("STOCK_PYTHON", stock.python());
+            },
+        )
+    })?;
+    steps.step(
+        "run the suite of a real client, ddxdb, on both wheels",
+        || {
+            let sdist = artifact::fetch(project, client(project, "ddxdb")?)?;
+            process::run(
+                patched
+                    .command("python")
+                    .arg(project.root.join("python/clients/ddxdb_suite.py"))
+                    .arg("--sdist")
+                    .arg(sdist)
+                    .arg("--stock")
+                    .arg(stock.python())
+                    .arg("--patched")
+                    .arg(patched.python()),
+                "compare ddxdb's tests on the released and the patched wheel",
+            )
+        },
+    )?;
+    steps.finish("test");
+    Ok(())
+}
+
+fn client<'a>(project: &'a Project, name: &str) -> Result<&'a crate::sources::Artifact> {
+    use anyhow::Context;
+    project.line.client.get(name).with_context(|| {
+        format!("patches/sources.toml has no client `{name}` for this line")
+    })
+}
+
+fn pytest(
+    venv: &Venv,
+    folder: &Path,
+    what: &str,
+    args: impl FnOnce(&mut Command),
+) -> Result<()> {
+    let mut command = venv.command("python");
+    command
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+        .current_dir(folder);
+    args(&mut command);
+    process::run(&mut command, &format!("run {what}"))
+}
+
+/// The examples in the docstrings of an installed module, with upstream's settings.
+fn doctests(venv: &Venv, tree: &Path, module: &str) -> Result<()> {
+    pytest(venv, tree, "the docstrings' examples", |pytest| {
+        pytest.args(["--doctest-modules", "--pyargs", module]);
+    })
+}
+
+/// Each with its default features and with all that only its tests need, and its
+/// documentation.
+fn upstream_crates(project: &Project) -> Result<()> {
+    for (name, _) in check::crates(project) {
+        for features in [None, Some("integration-tests")] {
+            let mut cargo = wheel::cargo(project, "test")?;
+            cargo.args(["--locked", "-p", name, "-p", "reuse-tests"]);
+            if let Some(features) = features {
+                cargo.arg("--features").arg(format!("{name}/{features}"));
+            }
+            process::run(
+                cargo.env("INSTA_UPDATE", "no"),
+                &format!("run the suite of {name}"),
+            )?;
+        }
+    }
+    Ok(())
+}

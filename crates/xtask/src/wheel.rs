@@ -1,0 +1,102 @@
+//! `cargo xtask wheel`: the patched `datafusion` wheel, with every feature of the released
+//! one, in `dist/`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::apply;
+use crate::process;
+use crate::project::Project;
+use crate::python;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Optimise as the released wheel is: takes far longer, for measurements and for use.
+    #[arg(long)]
+    release: bool,
+}
+
+pub fn run(project: &Project, args: &Args) -> Result<()> {
+    apply::run(project)?;
+    let wheel = build(project, args.release)?;
+    println!("{}", wheel.display());
+    eprintln!(
+        "Install it in place of the released wheel: pip install {}\n\
+         FFI extensions have to be built against the same patched crates: the layout of \
+         `FFI_ExecutionPlan` is another than in the released 55.\n\
+         `cargo xtask snippet` prints what their Cargo.toml needs.",
+        wheel.display()
+    );
+    Ok(())
+}
+
+/// Builds the wheel and returns its place in `dist/`; `upstream/` must be there.
+pub fn build(project: &Project, release: bool) -> Result<PathBuf> {
+    project.claim_target()?;
+    let tools = python::tools(project)?;
+    let out = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let mut maturin = tools.command("maturin");
+    maturin
+        // Its pyproject.toml names the manifest, the module and the feature `substrait`,
+        // and asks for a locked build: the lock file is the workspace's.
+        .current_dir(project.upstream().join("datafusion-python"))
+        .args(["build", "--out"])
+        .arg(out.path())
+        .env("CARGO_TARGET_DIR", project.target())
+        .env("PROTOC", tools.program("protoc")?);
+    if release {
+        maturin.arg("--release");
+    }
+    process::run(&mut maturin, "build the wheel")?;
+
+    let mut wheels = Vec::new();
+    for entry in fs::read_dir(out.path()).context("cannot list what maturin built")? {
+        wheels.push(entry.context("cannot list what maturin built")?.path());
+    }
+    let [built] = wheels.as_slice() else {
+        bail!("maturin built {} files instead of a wheel", wheels.len());
+    };
+    let name = built
+        .file_name()
+        .and_then(|name| name.to_str())
+        .context("the wheel has no name")?;
+    ensure!(
+        name.starts_with("datafusion-") && name.contains("+reuse."),
+        "{name} does not carry the label of a patched build: set it in Cargo.toml, \
+         [workspace.package] version"
+    );
+    let wheel = project.dist().join(name);
+    fs::create_dir_all(project.dist())
+        .and_then(|()| fs::copy(built, &wheel))
+        .with_context(|| format!("cannot write {}", wheel.display()))?;
+    Ok(wheel)
+}
+
+/// `cargo <subcommand>` in the patched workspace with what the wheel's build has, since
+/// any difference would make cargo build DataFusion once more: protoc, and the PyO3
+/// settings that maturin wrote.
+pub fn cargo(project: &Project, subcommand: &str) -> Result<Command> {
+    let mut cargo = project.workspace_cargo(subcommand)?;
+    cargo.env("PROTOC", python::tools(project)?.program("protoc")?);
+    let folder = project.target().join("maturin");
+    let settings: Vec<_> = fs::read_dir(&folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.to_string_lossy().ends_with("-abi3.txt"))
+        .collect();
+    match settings.as_slice() {
+        [] => {}
+        [settings] => {
+            cargo.env("PYO3_CONFIG_FILE", settings);
+        }
+        _ => bail!(
+            "{} holds the settings of several Pythons: remove that folder",
+            folder.display()
+        ),
+    }
+    Ok(cargo)
+}
