@@ -118,9 +118,10 @@ pub fn unpack(artifact: &Artifact, file: &Path, to: &Path) -> Result<()> {
     let parent = tempfile::tempdir_in(to.parent().context("no parent folder")?)
         .with_context(what)?;
     let reader = File::open(file).with_context(what)?;
-    tar::Archive::new(GzDecoder::new(reader))
-        .unpack(parent.path())
-        .with_context(what)?;
+    let mut archive = tar::Archive::new(GzDecoder::new(reader));
+    // Cargo would take a file of years ago for one that it has built already.
+    archive.set_preserve_mtime(false);
+    archive.unpack(parent.path()).with_context(what)?;
     let inner = parent.path().join(artifact.folder());
     ensure!(
         inner.is_dir(),

@@ -65,7 +65,10 @@ pub fn tools(project: &Project) -> Result<Venv> {
 pub fn stock(project: &Project) -> Result<Venv> {
     venv(
         &project.root.join(".venv/stock"),
-        &project.root.join("python/requirements/stock.txt"),
+        &project.root.join(format!(
+            "python/requirements/stock-{}.txt",
+            project.line.name
+        )),
     )
 }
 

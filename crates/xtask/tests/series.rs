@@ -240,7 +240,9 @@ fn apply_again_does_nothing() {
 fn a_changed_series_is_applied_and_keeps_times_of_unchanged_files() {
     let toy = Toy::with_series();
     let manifest = toy.upstream().join("crates/toy/Cargo.toml");
-    let time = fs::metadata(&manifest).unwrap().modified().unwrap();
+    let lib = toy.upstream().join("crates/toy/src/lib.rs");
+    let modified = |file: &Path| fs::metadata(file).unwrap().modified().unwrap();
+    let (manifest_time, lib_time) = (modified(&manifest), modified(&lib));
     sleep(Duration::from_millis(20));
     toy.write("patches/local/toys/series", "");
     fs::remove_file(
@@ -250,7 +252,18 @@ fn a_changed_series_is_applied_and_keeps_times_of_unchanged_files() {
     .unwrap();
     toy.ok(&["apply"]);
     assert!(toy.lib().contains("A toy") && toy.lib().contains("42"));
-    assert_eq!(fs::metadata(&manifest).unwrap().modified().unwrap(), time);
+    assert_eq!(modified(&manifest), manifest_time);
+    assert!(modified(&lib) > lib_time);
+
+    // Back to what the artifact holds: still a change that cargo has to see.
+    let lib_time = modified(&lib);
+    sleep(Duration::from_millis(20));
+    toy.write("patches/toys/series", "");
+    fs::remove_file(toy.root().join("patches/toys/answer-rightly.patch")).unwrap();
+    toy.ok(&["apply"]);
+    assert_eq!(toy.lib(), LIB);
+    assert_eq!(modified(&manifest), manifest_time);
+    assert!(modified(&lib) > lib_time);
 }
 
 #[test]
