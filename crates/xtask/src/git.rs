@@ -50,6 +50,8 @@ pub fn commit_base(dir: &Path, message: &str) -> Result<()> {
         "__pycache__/\n.pytest_cache/\n*.pending-snap\ntarget/\n",
     )
     .context("cannot write .git/info/exclude")?;
+    // The messages have headings, which git would drop as comments in an edit.
+    text(dir, &["config", "core.commentChar", ";"], "configure the repository")?;
     // -f: upstream's own .gitignore must not decide what the artifact holds.
     text(dir, &["add", "-A", "-f"], "stage the artifacts")?;
     process::text(
