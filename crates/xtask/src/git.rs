@@ -51,7 +51,11 @@ pub fn commit_base(dir: &Path, message: &str) -> Result<()> {
     )
     .context("cannot write .git/info/exclude")?;
     // The messages have headings, which git would drop as comments in an edit.
-    text(dir, &["config", "core.commentChar", ";"], "configure the repository")?;
+    text(
+        dir,
+        &["config", "core.commentChar", ";"],
+        "configure the repository",
+    )?;
     // -f: upstream's own .gitignore must not decide what the artifact holds.
     text(dir, &["add", "-A", "-f"], "stage the artifacts")?;
     process::text(
