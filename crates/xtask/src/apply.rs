@@ -104,6 +104,7 @@ pub fn run(project: &Project) -> Result<()> {
         );
     }
 
+    eprintln!("applying the series of line {}", project.line.name);
     let heads = build(project, &new)?;
     Stamp::new(project, heads)?.write(&new)?;
     if upstream.exists() {
@@ -189,12 +190,6 @@ fn apply_series(
     patches: &[Patch],
 ) -> Result<()> {
     for (i, patch) in patches.iter().enumerate() {
-        eprintln!(
-            "{tree}: applying {} ({} of {})",
-            patch.name(),
-            i + 1,
-            patches.len()
-        );
         let file = project.patches().join(&patch.path);
         git::am(dir, &file).with_context(|| {
             format!(

@@ -1,21 +1,47 @@
 //! Running other programs: every call says what it was for when it fails.
 
+use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+/// A command for the program at a path.
+///
+/// `cargo run` tells this tool about its own package in the environment. Build scripts
+/// read those variables too: one that finds other values than last time (ring's does)
+/// builds its crate again, and after it all of DataFusion.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if [
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+            || name == "CARGO_PRIMARY_PACKAGE"
+        {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}
+
 /// A command for `program`, or an error that names what is missing and the fix.
 pub fn tool(program: &str, fix: &str) -> Result<Command> {
     let path = which::which(program)
         .with_context(|| format!("`{program}` was not found on PATH: {fix}"))?;
-    Ok(Command::new(path))
+    Ok(command(path))
 }
 
 /// Cargo, as the one that runs this tool.
 pub fn cargo() -> Result<Command> {
     match std::env::var_os("CARGO") {
-        Some(cargo) => Ok(Command::new(cargo)),
+        Some(cargo) => Ok(command(cargo)),
         None => tool("cargo", "install Rust with rustup"),
     }
 }
@@ -107,5 +133,23 @@ impl Steps {
             "{what}: {:.1} s in all",
             self.started.elapsed().as_secs_f64()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_does_not_see_the_package_of_this_tool() {
+        // Set by `cargo test` as by `cargo run`.
+        assert_eq!(std::env::var("CARGO_PKG_NAME").unwrap(), "xtask");
+        for name in ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR"] {
+            assert!(
+                command("cargo")
+                    .get_envs()
+                    .any(|(removed, value)| removed == name && value.is_none())
+            );
+        }
     }
 }

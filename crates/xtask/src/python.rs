@@ -29,7 +29,7 @@ impl Venv {
     pub fn command(&self, program: &str) -> Command {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::iter::once(self.bin()).chain(std::env::split_paths(&path));
-        let mut command = Command::new(self.bin().join(program));
+        let mut command = process::command(self.bin().join(program));
         command
             .env("VIRTUAL_ENV", &self.root)
             .env("PATH", std::env::join_paths(path).unwrap_or_default())
@@ -78,7 +78,7 @@ pub fn patched(project: &Project, wheel: &Path) -> Result<Venv> {
     let venv = venv(&root, &project.root.join("python/requirements/common.txt"))?;
     let stamp = root.join("wheel.sha256");
     let digest = sha256_of_file(wheel)?;
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == digest) {
+    if is_stamped(&stamp, &digest) {
         return Ok(venv);
     }
     process::run(
@@ -94,8 +94,7 @@ pub fn patched(project: &Project, wheel: &Path) -> Result<Venv> {
             .arg(wheel),
         "install the patched wheel",
     )?;
-    fs::write(&stamp, digest)
-        .with_context(|| format!("cannot write {}", stamp.display()))?;
+    write_stamp(&stamp, &digest)?;
     Ok(venv)
 }
 
@@ -109,7 +108,7 @@ fn venv(root: &Path, requirements: &Path) -> Result<Venv> {
     let mut wanted = format!("{}\n", python.version);
     wanted.push_str(&digest(requirements)?);
     let stamp = root.join("requirements.sha256");
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+    if is_stamped(&stamp, &wanted) {
         return Ok(venv);
     }
     eprintln!("making {} from {}", root.display(), requirements.display());
@@ -118,7 +117,9 @@ fn venv(root: &Path, requirements: &Path) -> Result<Venv> {
             .with_context(|| format!("cannot remove {}", root.display()))?;
     }
     process::stdout(
-        Command::new(&python.path).args(["-m", "venv"]).arg(root),
+        process::command(&python.path)
+            .args(["-m", "venv"])
+            .arg(root),
         "make a virtual environment (on Debian: apt-get install python3-venv)",
     )?;
     process::run(
@@ -134,9 +135,17 @@ fn venv(root: &Path, requirements: &Path) -> Result<Venv> {
             .arg(requirements),
         "install Python packages",
     )?;
-    fs::write(&stamp, wanted)
-        .with_context(|| format!("cannot write {}", stamp.display()))?;
+    write_stamp(&stamp, &wanted)?;
     Ok(venv)
+}
+
+/// Whether what the stamp was written for is in place already.
+fn is_stamped(stamp: &Path, wanted: &str) -> bool {
+    fs::read_to_string(stamp).is_ok_and(|found| found == wanted)
+}
+
+fn write_stamp(stamp: &Path, wanted: &str) -> Result<()> {
+    fs::write(stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
 }
 
 /// Of a requirements file and those it includes.
@@ -172,7 +181,7 @@ fn find() -> Result<Python> {
     let script =
         "import sys; print(sys.version_info >= (3, 10), sys.base_prefix, sys.version)";
     let answer = process::text(
-        Command::new(&path).args(["-c", script]),
+        process::command(&path).args(["-c", script]),
         "ask Python for its version",
     )?;
     let (recent, version) = answer.split_once(' ').unwrap_or((&answer, ""));

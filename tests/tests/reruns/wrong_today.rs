@@ -1,0 +1,174 @@
+//! Shapes that a reset does not get right today, each shown as what it is. A case that
+//! is repaired fails here and moves to the file of its kind.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use reuse_tests::compare::TWO_COPIES_AT_ONCE;
+use reuse_tests::data::Data;
+use reuse_tests::run::run;
+use reuse_tests::shape::{EVERY_SETTING, Order, Settings, Shape};
+
+use crate::{snapshot, wrong_today};
+
+const ROW_FILTER: &[(&str, &str)] = &[("execution.parquet.pushdown_filters", "true")];
+const SPLIT_FILES: &[(&str, &str)] = &[("optimizer.repartition_file_min_size", "1")];
+const SPLIT_FILES_AND_ROW_FILTER: &[(&str, &str)] = &[SPLIT_FILES[0], ROW_FILTER[0]];
+
+/// A reset gives the sort a new filter, and the scan keeps the one of the first run.
+#[tokio::test(flavor = "multi_thread")]
+async fn dynamic_filter_topk_parquet() -> Result<()> {
+    let shapes = [
+        Shape::new("SELECT k FROM big ORDER BY k LIMIT 1")
+            .ordered()
+            .under(&[Settings::new(1, true), Settings::new(4, true)]),
+        Shape::new("SELECT k FROM big ORDER BY k LIMIT 3")
+            .ordered()
+            .under(&[
+                Settings::new(1, true).with(ROW_FILTER),
+                Settings::new(4, true).with(ROW_FILTER),
+            ]),
+    ];
+    wrong_today("dynamic_filter_topk_parquet", &shapes, &["reset"]).await
+}
+
+/// As [`dynamic_filter_topk_parquet`], where the rows happen to be right: the stale
+/// filter only drops row groups, and leaves the one that holds them.
+#[tokio::test(flavor = "multi_thread")]
+async fn dynamic_filter_topk_parquet_row_groups() -> Result<()> {
+    let shapes = [Shape::new("SELECT k FROM big ORDER BY k LIMIT 3")
+        .ordered()
+        .under(&[Settings::new(1, true), Settings::new(4, true)])];
+    wrong_today(
+        "dynamic_filter_topk_parquet_row_groups",
+        &shapes,
+        &["plan display"],
+    )
+    .await
+}
+
+/// A reset leaves the join without a filter, and the scan keeps the first run's.
+#[tokio::test(flavor = "multi_thread")]
+async fn dynamic_filter_hash_join_parquet_probe() -> Result<()> {
+    let shapes = [
+        Shape::new("SELECT big.v FROM bc JOIN big ON bc.k = big.k").under(&[
+            Settings::new(1, true).with(ROW_FILTER),
+            Settings::new(4, true).with(ROW_FILTER),
+        ]),
+    ];
+    wrong_today(
+        "dynamic_filter_hash_join_parquet_probe",
+        &shapes,
+        &["reset, data changed", "plan display"],
+    )
+    .await
+}
+
+/// As [`dynamic_filter_hash_join_parquet_probe`], where the rows happen to be right: the
+/// build side is the same in every run, or its new key is in a row group that the
+/// stale filter leaves.
+#[tokio::test(flavor = "multi_thread")]
+async fn dynamic_filter_hash_join_parquet_probe_row_groups() -> Result<()> {
+    let settings = [Settings::new(1, true), Settings::new(4, true)];
+    let shapes = [
+        Shape::new("SELECT b.v FROM small s JOIN big b ON s.k = b.k").under(&settings),
+        Shape::new("SELECT big.v FROM bc JOIN big ON bc.k = big.k").under(&settings),
+    ];
+    wrong_today(
+        "dynamic_filter_hash_join_parquet_probe_row_groups",
+        &shapes,
+        &["plan display"],
+    )
+    .await
+}
+
+/// `AggregateExec` has no reset: filter and bounds are the first run's.
+#[tokio::test(flavor = "multi_thread")]
+async fn min_max_partial_aggregate() -> Result<()> {
+    let shapes = [
+        Shape::new("SELECT max(k) AS high FROM big WHERE v >= 10")
+            .under(&[Settings::new(4, true).with(SPLIT_FILES)])
+            // One copy's bounds drop what the other has not read yet.
+            .open(TWO_COPIES_AT_ONCE),
+        Shape::new("SELECT min(k) AS low FROM big WHERE v >= 10")
+            .under(&[Settings::new(4, true).with(SPLIT_FILES_AND_ROW_FILTER)])
+            .open(TWO_COPIES_AT_ONCE),
+    ];
+    wrong_today("min_max_partial_aggregate", &shapes, &["reset"]).await
+}
+
+/// All copies share the slots of the subquery's result, and each fills them.
+#[tokio::test(flavor = "multi_thread")]
+async fn scalar_subquery_two_copies() -> Result<()> {
+    let shapes = [
+        Shape::new("SELECT k FROM mem WHERE k > (SELECT max(k) - 2 FROM mem)")
+            .under(EVERY_SETTING),
+    ];
+    wrong_today(
+        "scalar_subquery_two_copies",
+        &shapes,
+        &["two copies in turn", "two copies at once"],
+    )
+    .await
+}
+
+/// A reset empties the slots that a run under way reads from. Small batches keep that
+/// run under way.
+#[tokio::test(flavor = "multi_thread")]
+async fn scalar_subquery_reset_while_running() -> Result<()> {
+    let shapes =
+        [
+            Shape::new("SELECT k FROM mem WHERE k > (SELECT max(k) - 50 FROM mem)")
+                .under(&[Settings::new(1, true).with(&[("execution.batch_size", "5")])]),
+        ];
+    wrong_today(
+        "scalar_subquery_reset_while_running",
+        &shapes,
+        &["reset while running (original | copy)"],
+    )
+    .await
+}
+
+/// The metrics of a file scan live in the source that all copies share.
+#[tokio::test(flavor = "multi_thread")]
+async fn file_scan_metrics_add_up() -> Result<()> {
+    let settings = Settings::new(1, true);
+    let sql = "SELECT a FROM multi";
+    let data = Data::new()?;
+    let session = data.session(&settings).await?;
+    let original = session.sql(sql).await?.create_physical_plan().await?;
+    let rows = |plan: &Arc<dyn ExecutionPlan>| {
+        let rows = plan.metrics().and_then(|metrics| metrics.output_rows());
+        rows.map_or("none".to_string(), |rows| rows.to_string())
+    };
+
+    let mut text = format!(
+        "{sql}\n\n## {settings}\noutput_rows of {}\n",
+        original.name()
+    );
+    let mut line = |what: &str, right: &str, plan: &Arc<dyn ExecutionPlan>| {
+        text += &format!("  {what:<29}{} (right: {right})\n", rows(plan));
+    };
+    run(&original, &session.task_ctx(), Order::Any).await;
+    line("the original, run", "400", &original);
+    let once = rows(&original);
+    let copy = reset_plan_states(Arc::clone(&original))?;
+    line("a copy, not run yet", "none", &copy);
+    run(&copy, &session.task_ctx(), Order::Any).await;
+    line("the copy, run", "400", &copy);
+    let second = reset_plan_states(Arc::clone(&copy))?;
+    run(&second, &session.task_ctx(), Order::Any).await;
+    line("a copy of the copy, run", "400", &second);
+    line("the original, after them", "400", &original);
+    snapshot("wrong_today__file_scan_metrics_add_up", &text);
+
+    assert_ne!(
+        rows(&second),
+        once,
+        "repaired? Then move the case to contract::metrics_start_empty, and no longer \
+         except `DataSourceExec` in right_after_reset"
+    );
+    Ok(())
+}
