@@ -23,6 +23,8 @@ mod scan;
 mod sort;
 #[path = "reruns/subquery.rs"]
 mod subquery;
+#[path = "reruns/wrapper.rs"]
+mod wrapper;
 #[path = "reruns/wrong_today.rs"]
 mod wrong_today;
 

@@ -43,15 +43,18 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
             println!("forwarded:  {}", message.trailers.forwarded);
             println!("depends on: {}", message.trailers.depends_on);
             println!("\n{}\n", message.body);
-            println!("# To file it, in a clone of your fork of {}:", at.name());
+            println!("# To file it. In a clone of your fork of {}:", at.name());
             println!("git fetch upstream");
             println!("git switch -c {branch} upstream/{}", at.branch);
             println!("git am --3way {}", file.display());
             println!("git push -u origin {branch}");
-            println!("# and the pull request, in this checkout:");
-            println!("cargo xtask pr {branch} --body > target/body.md");
+            println!("# In this checkout:");
+            let body = project.root.join("target/pr-body.md");
+            let body = body.display();
+            println!("cargo xtask pr {branch} --body > {body}");
+            println!("# in the clone:");
             println!(
-                "gh pr create --repo {} --base {} --title '{}' --body-file target/body.md",
+                "gh pr create --repo {} --base {} --title '{}' --body-file {body}",
                 at.repository,
                 at.branch,
                 message.subject.replace('\'', r"'\''")

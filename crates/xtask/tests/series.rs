@@ -553,6 +553,27 @@ fn check_finds_what_upstream_holds_beyond_the_series() {
     toy.fails(&["check"], &["round trip", "feat: answer anew"]);
 }
 
+/// Cargo goes by file times, and names the build of a file by its place in the checkout.
+#[test]
+fn checkouts_that_share_a_target_folder_do_not_take_each_others_build() {
+    let target = TempDir::new().unwrap();
+    let [a, b] = [Toy::with_series(), Toy::with_series()];
+    let check = |toy: &Toy| {
+        let output = toy
+            .command(&["check"])
+            .env("CARGO_TARGET_DIR", target.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        let lib = toy.upstream().join("crates/toy/src/lib.rs");
+        fs::metadata(lib).unwrap().modified().unwrap()
+    };
+    let first = check(&a);
+    assert_eq!(check(&a), first);
+    check(&b);
+    assert!(check(&a) > first, "what b built last would pass for a's");
+}
+
 #[test]
 fn pr_prints_what_to_file_and_refuses_local_patches() {
     let toy = Toy::with_series();

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::common::collect;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::prelude::SessionContext;
 use reuse_tests::compare::TWO_COPIES_AT_ONCE;
 use reuse_tests::data::Data;
 use reuse_tests::run::run;
@@ -171,4 +173,53 @@ async fn file_scan_metrics_add_up() -> Result<()> {
          except `DataSourceExec` in right_after_reset"
     );
     Ok(())
+}
+
+/// Each partition of a scan read from a copy of its own, as a distributed engine does.
+/// The partitions of one copy share its files: one that is alone reads all of them. So
+/// it is for plans that were planned anew as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_partition_of_each_copy() -> Result<()> {
+    let sql = "SELECT a FROM multi";
+    let data = Data::new()?;
+    let mut text = format!("{sql}\n");
+    let mut rows_of_copies = vec![];
+    for settings in [
+        Settings::new(4, true),
+        Settings::new(4, true)
+            .with(&[("execution.enable_file_stream_work_stealing", "false")]),
+    ] {
+        let session = data.session(&settings).await?;
+        let original = session.sql(sql).await?.create_physical_plan().await?;
+        run(&original, &session.task_ctx(), Order::Any).await;
+        let (mut anew, mut copies) = (0, 0);
+        for partition in 0..4 {
+            let plan = session.sql(sql).await?.create_physical_plan().await?;
+            anew += partition_rows(&plan, partition, &session).await?;
+            let copy = reset_plan_states(Arc::clone(&original))?;
+            copies += partition_rows(&copy, partition, &session).await?;
+        }
+        text += &format!(
+            "\n## {settings}\nrows of the four partitions (right: 400)\n  planned anew  \
+             {anew}\n  copies        {copies}\n"
+        );
+        assert_eq!(copies, anew, "{settings}");
+        rows_of_copies.push(copies);
+    }
+    snapshot("wrong_today__one_partition_of_each_copy", &text);
+    assert_ne!(
+        rows_of_copies[0], 400,
+        "repaired? Then move the case to contract"
+    );
+    assert_eq!(rows_of_copies[1], 400, "without work stealing");
+    Ok(())
+}
+
+async fn partition_rows(
+    plan: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    session: &SessionContext,
+) -> Result<usize> {
+    let batches = collect(plan.execute(partition, session.task_ctx())?).await?;
+    Ok(batches.iter().map(|batch| batch.num_rows()).sum())
 }
