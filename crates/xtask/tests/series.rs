@@ -173,14 +173,14 @@ path = "crates/toy"
 
     fn ok(&self, args: &[&str]) -> String {
         let output = self.command(args).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {}", said(&output));
-        said(&output)
+        assert!(output.status.success(), "{args:?}: {}", said_by(&output));
+        said_by(&output)
     }
 
     /// Runs a command that must fail with all of these words.
     fn fails(&self, args: &[&str], words: &[&str]) {
         let output = self.command(args).output().unwrap();
-        let said = said(&output);
+        let said = said_by(&output);
         assert!(!output.status.success(), "{args:?} passed: {said}");
         for word in words {
             assert!(
@@ -191,7 +191,7 @@ path = "crates/toy"
     }
 }
 
-fn said(output: &Output) -> String {
+fn said_by(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr)
 }
@@ -363,9 +363,9 @@ fn missing_tools_are_named_with_the_fix() {
         .unwrap();
     assert!(!output.status.success());
     assert!(
-        said(&output).contains("`git` was not found on PATH: install git"),
+        said_by(&output).contains("`git` was not found on PATH: install git"),
         "{}",
-        said(&output)
+        said_by(&output)
     );
 
     // An sdist is fetched with pip.
@@ -379,7 +379,7 @@ fn missing_tools_are_named_with_the_fix() {
             .output()
             .unwrap();
         assert!(!output.status.success());
-        said(&output)
+        said_by(&output)
     };
     let said = apply(empty.path(), "");
     assert!(said.contains("install Python 3.10 or newer"), "{said}");
@@ -564,7 +564,7 @@ fn checkouts_that_share_a_target_folder_do_not_take_each_others_build() {
             .env("CARGO_TARGET_DIR", target.path())
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", said_by(&output));
         let lib = toy.upstream().join("crates/toy/src/lib.rs");
         fs::metadata(lib).unwrap().modified().unwrap()
     };
