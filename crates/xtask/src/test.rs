@@ -70,12 +70,11 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
         pytest(&patched, &tree, "the patches' tests", |pytest| {
             pytest.arg("python/tests");
         })?;
-        doctests(&patched, &tree, "datafusion.plan")
+        doctests(project, &patched, "datafusion.plan")
     })?;
     if args.upstream {
         steps.step("run every doctest of the wheel", || {
-            let tree = project.upstream().join("datafusion-python");
-            doctests(&patched, &tree, "datafusion")
+            doctests(project, &patched, "datafusion")
         })?;
     }
     steps.step("run our own Python tests on the wheel", || {
@@ -132,9 +131,13 @@ fn pytest(
 }
 
 /// The examples in the docstrings of an installed module, with upstream's settings.
-fn doctests(venv: &Venv, tree: &Path, module: &str) -> Result<()> {
-    pytest(venv, tree, "the docstrings' examples", |pytest| {
-        pytest.args(["--doctest-modules", "--pyargs", module]);
+fn doctests(project: &Project, venv: &Venv, module: &str) -> Result<()> {
+    let tree = project.upstream().join("datafusion-python");
+    pytest(venv, &tree, "the docstrings' examples", |pytest| {
+        pytest
+            .args(["-p", "doctest_names", "--doctest-modules"])
+            .args(["--pyargs", module])
+            .env("PYTHONPATH", project.root.join("python/plugins"));
     })
 }
 
