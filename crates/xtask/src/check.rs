@@ -28,8 +28,10 @@ pub struct Args {
     clippy: bool,
 }
 
+type Check = fn(&Project) -> Result<()>;
+
 pub fn run(project: &Project, args: &Args) -> Result<()> {
-    let mut checks: Vec<(&str, fn(&Project) -> Result<()>)> = vec![
+    let mut checks: Vec<(&str, Check)> = vec![
         ("checksums", checksums),
         ("patches", patches),
         ("UPSTREAM.md", upstream_md),
@@ -149,7 +151,7 @@ fn check_patch(
     );
     let needs = &message.trailers.depends_on;
     ensure!(
-        needs == "none" || before.iter().any(|subject| *subject == needs),
+        needs == "none" || before.contains(&needs),
         "`Depends-on: {needs}` is not the subject of an earlier patch"
     );
     // Outside of any repository: in one, git would skip what is not below it.
