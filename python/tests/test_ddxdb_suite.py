@@ -37,6 +37,23 @@ def sdist(tmp_path):
 
 
 @pytest.fixture
+def folders(tmp_path):
+    """Return a folder to unpack into, and an empty one to run in."""
+    root, empty = tmp_path / "root", tmp_path / "empty"
+    root.mkdir()
+    empty.mkdir()
+    return root, empty
+
+
+def main_in_this_venv(file: Path) -> int:
+    """Run the comparer on an sdist with this interpreter on both sides."""
+    python = sys.executable
+    return ddxdb_suite.main(
+        ["--sdist", str(file), "--stock", python, "--patched", python]
+    )
+
+
+@pytest.fixture
 def run_main(monkeypatch, sdist):
     """Return a function that runs the comparer over outcomes given by hand."""
 
@@ -108,7 +125,7 @@ def test_a_run_without_a_passing_test_compares_nothing(run_main, capsys):
     assert "nothing to compare with" in capsys.readouterr().err
 
 
-def test_outcomes_are_those_of_pytest(sdist, tmp_path):
+def test_outcomes_are_those_of_pytest(sdist, folders, tmp_path):
     file = sdist(
         {
             "test_ad.py": (
@@ -131,9 +148,7 @@ def test_outcomes_are_those_of_pytest(sdist, tmp_path):
             ),
         }
     )
-    root, empty = tmp_path / "root", tmp_path / "empty"
-    root.mkdir()
-    empty.mkdir()
+    root, empty = folders
     assert ddxdb_suite.unpack(file, root) == "1.2.3"
     outcomes = ddxdb_suite.run_suite(
         Path(sys.executable), root, empty, tmp_path / "report.xml"
@@ -151,19 +166,15 @@ def test_outcomes_are_those_of_pytest(sdist, tmp_path):
     }
 
 
-def test_files_without_tests_are_an_empty_run(sdist, tmp_path):
-    root, empty = tmp_path / "root", tmp_path / "empty"
-    root.mkdir()
-    empty.mkdir()
+def test_files_without_tests_are_an_empty_run(sdist, folders, tmp_path):
+    root, empty = folders
     ddxdb_suite.unpack(sdist(dict.fromkeys(ddxdb_suite.TESTS, "")), root)
     report = tmp_path / "report.xml"
     assert ddxdb_suite.run_suite(Path(sys.executable), root, empty, report) == {}
 
 
-def test_a_file_that_cannot_be_imported_is_no_outcome(sdist, tmp_path):
-    root, empty = tmp_path / "root", tmp_path / "empty"
-    root.mkdir()
-    empty.mkdir()
+def test_a_file_that_cannot_be_imported_is_no_outcome(sdist, folders, tmp_path):
+    root, empty = folders
     ddxdb_suite.unpack(
         sdist({"test_ad.py": "import nowhere_at_all", "test_ddxdb.py": ""}), root
     )
@@ -187,15 +198,7 @@ def test_unpack_writes_nothing_but_the_files_named(sdist, tmp_path):
 def test_a_truncated_sdist_is_named(sdist, tmp_path, capsys):
     file = sdist(dict.fromkeys(ddxdb_suite.TESTS, ""))
     file.write_bytes(file.read_bytes()[:40])
-    args = [
-        "--sdist",
-        str(file),
-        "--stock",
-        sys.executable,
-        "--patched",
-        sys.executable,
-    ]
-    assert ddxdb_suite.main(args) == 2
+    assert main_in_this_venv(file) == 2
     assert str(file) in capsys.readouterr().err
 
 
@@ -214,13 +217,5 @@ def test_an_interpreter_that_is_not_there_is_named(sdist, capsys):
 def test_an_installed_ddxdb_of_another_version_is_refused(sdist, capsys):
     pytest.importorskip("ddxdb")
     file = sdist(dict.fromkeys(ddxdb_suite.TESTS, ""))
-    args = [
-        "--sdist",
-        str(file),
-        "--stock",
-        sys.executable,
-        "--patched",
-        sys.executable,
-    ]
-    assert ddxdb_suite.main(args) == 2
+    assert main_in_this_venv(file) == 2
     assert "the sdist is 1.2.3" in capsys.readouterr().err

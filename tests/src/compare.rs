@@ -310,7 +310,7 @@ impl Runner {
 }
 
 /// A reset copy of `plan`.
-fn reset(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub fn reset(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     reset_plan_states(Arc::clone(plan))
 }
 

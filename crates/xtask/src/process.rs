@@ -20,10 +20,10 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
             "CARGO_MANIFEST_",
             "CARGO_BIN_",
             "CARGO_CRATE_",
+            "CARGO_PRIMARY_PACKAGE",
         ]
         .iter()
         .any(|prefix| name.starts_with(prefix))
-            || name == "CARGO_PRIMARY_PACKAGE"
         {
             command.env_remove(&*name);
         }

@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 pub fn run(project: &Project, args: &Args) -> Result<()> {
-    let mut steps = Steps::new(if args.upstream { 12 } else { 10 });
+    let mut steps = Steps::new(10);
     steps.step("test the tool itself", || {
         process::run(
             process::cargo()?
@@ -44,22 +44,9 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
         "build the patched wheel (the first time: 20 to 40 minutes)",
         || wheel::build(project, false),
     )?;
-    steps.step("test datafusion-ffi and the query shapes", || {
-        process::run(
-            wheel::cargo(project, "test")?
-                .args(["--locked", "-p", "datafusion-ffi", "-p", "reuse-tests"])
-                .args(["--features", "datafusion-ffi/integration-tests"])
-                .args(["--lib", "--tests"])
-                // A snapshot that differs is a failure, never a new snapshot.
-                .env("INSTA_UPDATE", "no"),
-            "test the patched workspace",
-        )
+    steps.step("test the patched crates and the query shapes", || {
+        rust_tests(project, args.upstream)
     })?;
-    if args.upstream {
-        steps.step("test every patched crate, documentation included", || {
-            upstream_crates(project)
-        })?;
-    }
     let stock = steps.step("install the released wheel", || python::stock(project))?;
     let patched = steps.step("install the patched wheel", || {
         python::patched(project, &wheel)
@@ -70,13 +57,13 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
         pytest(&patched, &tree, "the patches' tests", |pytest| {
             pytest.arg("python/tests");
         })?;
-        doctests(project, &patched, "datafusion.plan")
+        let module = if args.upstream {
+            "datafusion"
+        } else {
+            "datafusion.plan"
+        };
+        doctests(project, &patched, module)
     })?;
-    if args.upstream {
-        steps.step("run every doctest of the wheel", || {
-            doctests(project, &patched, "datafusion")
-        })?;
-    }
     steps.step("run our own Python tests on the wheel", || {
         pytest(
             &patched,
@@ -141,18 +128,21 @@ fn doctests(project: &Project, venv: &Venv, module: &str) -> Result<()> {
     })
 }
 
-/// Every target of each, documentation included, with what the integration tests need.
-/// Together with our tests, whose features they share, so that nothing compiles twice.
-fn upstream_crates(project: &Project) -> Result<()> {
+/// Every patched crate, with what its integration tests need, and ours, in one command:
+/// they share their features, so that nothing compiles twice. `all` adds the targets that
+/// are neither a library nor a test, and the documentation.
+fn rust_tests(project: &Project, all: bool) -> Result<()> {
     let mut cargo = wheel::cargo(project, "test")?;
-    cargo.args(["--locked", "-p", "reuse-tests"]);
+    cargo
+        .args(["--locked", "-p", "reuse-tests"])
+        .args(["--features", "datafusion-ffi/integration-tests"])
+        // A snapshot that differs is a failure, never a new snapshot.
+        .env("INSTA_UPDATE", "no");
     for (name, _) in check::crates(project) {
         cargo.args(["-p", name]);
     }
-    process::run(
-        cargo
-            .args(["--features", "datafusion-ffi/integration-tests"])
-            .env("INSTA_UPDATE", "no"),
-        "run the suites of the patched crates",
-    )
+    if !all {
+        cargo.args(["--lib", "--tests"]);
+    }
+    process::run(&mut cargo, "test the patched workspace")
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -191,6 +191,10 @@ path = "crates/toy"
     }
 }
 
+fn modified(file: &Path) -> SystemTime {
+    fs::metadata(file).unwrap().modified().unwrap()
+}
+
 fn said_by(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr)
@@ -231,9 +235,9 @@ fn export_and_apply_give_the_same_bytes() {
 fn apply_again_does_nothing() {
     let toy = Toy::with_series();
     let lib = toy.upstream().join("crates/toy/src/lib.rs");
-    let time = fs::metadata(&lib).unwrap().modified().unwrap();
+    let time = modified(&lib);
     assert!(toy.ok(&["apply"]).contains("up to date"));
-    assert_eq!(fs::metadata(&lib).unwrap().modified().unwrap(), time);
+    assert_eq!(modified(&lib), time);
 }
 
 #[test]
@@ -241,7 +245,6 @@ fn a_changed_series_is_applied_and_keeps_times_of_unchanged_files() {
     let toy = Toy::with_series();
     let manifest = toy.upstream().join("crates/toy/Cargo.toml");
     let lib = toy.upstream().join("crates/toy/src/lib.rs");
-    let modified = |file: &Path| fs::metadata(file).unwrap().modified().unwrap();
     let (manifest_time, lib_time) = (modified(&manifest), modified(&lib));
     sleep(Duration::from_millis(20));
     toy.write("patches/local/toys/series", "");
@@ -565,8 +568,7 @@ fn checkouts_that_share_a_target_folder_do_not_take_each_others_build() {
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", said_by(&output));
-        let lib = toy.upstream().join("crates/toy/src/lib.rs");
-        fs::metadata(lib).unwrap().modified().unwrap()
+        modified(&toy.upstream().join("crates/toy/src/lib.rs"))
     };
     let first = check(&a);
     assert_eq!(check(&a), first);

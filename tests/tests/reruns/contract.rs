@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
+use reuse_tests::compare::reset;
 use reuse_tests::data::{Data, Version};
 use reuse_tests::run::{Outcome, run, start};
 use reuse_tests::shape::{Order, Settings};
@@ -18,10 +18,6 @@ const SQL: &str = "SELECT m.g, count(n.k) AS n FROM mem m \
 
 async fn plan(session: &SessionContext, sql: &str) -> Result<Arc<dyn ExecutionPlan>> {
     session.sql(sql).await?.create_physical_plan().await
-}
-
-fn reset(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    reset_plan_states(Arc::clone(plan))
 }
 
 async fn rows(session: &SessionContext, plan: &Arc<dyn ExecutionPlan>) -> Outcome {

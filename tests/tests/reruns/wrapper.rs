@@ -10,12 +10,12 @@ use datafusion::common::tree_node::{
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
+use reuse_tests::compare::reset;
 use reuse_tests::data::Data;
 use reuse_tests::run::run;
 use reuse_tests::shape::{EVERY_SETTING, Order};
@@ -132,10 +132,7 @@ async fn wrapped_nodes() -> Result<()> {
             let task = session.task_ctx();
             let first = run(&plan, &task, Order::Any).await;
             assert_eq!(first.to_string(), rows, "{settings}: {sql}");
-            let copies = [
-                reset_plan_states(Arc::clone(&plan))?,
-                reset_plan_states(reset_plan_states(plan)?)?,
-            ];
+            let copies = [reset(&plan)?, reset(&reset(&plan)?)?];
             for copy in &copies {
                 let again = run(copy, &task, Order::Any).await;
                 assert_eq!(again, first, "{settings}: {sql}");

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::common::collect;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::prelude::SessionContext;
-use reuse_tests::compare::TWO_COPIES_AT_ONCE;
+use reuse_tests::compare::{TWO_COPIES_AT_ONCE, reset};
 use reuse_tests::data::Data;
 use reuse_tests::run::run;
 use reuse_tests::shape::{EVERY_SETTING, Order, Settings, Shape};
@@ -156,11 +155,11 @@ async fn file_scan_metrics_add_up() -> Result<()> {
     run(&original, &session.task_ctx(), Order::Any).await;
     line("the original, run", "400", &original);
     let once = rows(&original);
-    let copy = reset_plan_states(Arc::clone(&original))?;
+    let copy = reset(&original)?;
     line("a copy, not run yet", "none", &copy);
     run(&copy, &session.task_ctx(), Order::Any).await;
     line("the copy, run", "400", &copy);
-    let second = reset_plan_states(Arc::clone(&copy))?;
+    let second = reset(&copy)?;
     run(&second, &session.task_ctx(), Order::Any).await;
     line("a copy of the copy, run", "400", &second);
     line("the original, after them", "400", &original);
@@ -196,7 +195,7 @@ async fn one_partition_of_each_copy() -> Result<()> {
         for partition in 0..4 {
             let plan = session.sql(sql).await?.create_physical_plan().await?;
             anew += partition_rows(&plan, partition, &session).await?;
-            let copy = reset_plan_states(Arc::clone(&original))?;
+            let copy = reset(&original)?;
             copies += partition_rows(&copy, partition, &session).await?;
         }
         text += &format!(
