@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts and extensions of the same version, patched and not, in every pairing.
+
+Each pairing runs in a process of its own: a wrong layout crashes. The scripts are in
+`pairings/`. The wheels of the example extension, built against the patched crates and
+against the released ones, are named by EXTENSION_PATCHED_WHEEL and EXTENSION_STOCK_WHEEL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import PYTHON_DIR, run_python
+
+SCRIPTS = Path(__file__).parent / "pairings"
+MODULES = {"patched": "reuse_extension", "stock": "reuse_extension_stock"}
+
+# What each shape gives, with the rows changed from 1, 2, 3, 4 to 10, 20, 30, 40 before
+# the plan is run again. `reset` is also what a new plan gives.
+FRESH = {
+    "build_side": [[1, 10], [2, 10], [3, 10], [4, 10]],
+    "one_shot": [[1], [2], [3], [4]],
+    "counter": [[1, 1], [2, 2], [3, 3], [4, 4]],
+    "local_child": [[1, 1, 1], [2, 2, 3], [3, 3, 6], [4, 4, 10]],
+}
+RERUN = {
+    "build_side": [[10, 10], [20, 10], [30, 10], [40, 10]],
+    "one_shot": "OneShotExec has been executed",
+    "counter": [[10, 5], [20, 6], [30, 7], [40, 8]],
+    "local_child": [[10, 5, 20], [20, 6, 40], [30, 7, 70], [40, 8, 110]],
+}
+RESET = {
+    "build_side": [[10, 100], [20, 100], [30, 100], [40, 100]],
+    "one_shot": [[10], [20], [30], [40]],
+    "counter": [[10, 1], [20, 2], [30, 3], [40, 4]],
+    "local_child": [[10, 1, 10], [20, 2, 30], [30, 3, 60], [40, 4, 100]],
+}
+NODES = {
+    "build_side": ["BuildSideExec"],
+    "one_shot": ["OneShotExec"],
+    "counter": ["CounterExec"],
+    "local_child": ["RunningTotalExec", "CounterExec"],
+}
+
+
+def report(python: str, script: str, *args: str | Path) -> dict:
+    """Run a script of `pairings/` and return what it reports."""
+    result = run_python(python, SCRIPTS / script, *args)
+    assert result.returncode == 0, f"{result.returncode}: {result.stderr}"
+    return json.loads(result.stdout)
+
+
+def matches(found: list | str, expected: list | str) -> bool:
+    """Return whether rows are equal; an error is told by a part of its text."""
+    return expected in found if isinstance(expected, str) else found == expected
+
+
+def named(displays: list[str], names: list[str]) -> bool:
+    """Return whether these nodes, from the root down, have these names."""
+    return len(displays) == len(names) and all(
+        name in display for name, display in zip(names, displays, strict=True)
+    )
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory) -> dict[str, Path]:
+    """Return the folders of the two builds of the example extension."""
+    found = {}
+    for build in MODULES:
+        variable = f"EXTENSION_{build.upper()}_WHEEL"
+        wheel = os.environ.get(variable)
+        if not wheel:
+            pytest.skip(f"{variable} is not set to a wheel of the example extension")
+        found[build] = tmp_path_factory.mktemp(build)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(found[build])
+    return found
+
+
+@pytest.fixture(scope="session")
+def hosts(stock_python, patched_python) -> dict[str, str]:
+    """Return the interpreters with the two wheels."""
+    return {"patched": patched_python, "stock": stock_python}
+
+
+@pytest.fixture(scope="session")
+def pairings(hosts, folders) -> dict[tuple[str, str], dict]:
+    """Return what each host reports of the shapes of each extension."""
+    return {
+        (host, build): report(hosts[host], "shapes.py", folders[build], MODULES[build])
+        for host in hosts
+        for build in folders
+    }
+
+
+@pytest.mark.parametrize("shape", FRESH)
+@pytest.mark.parametrize("build", MODULES)
+@pytest.mark.parametrize("host", ["patched", "stock"])
+class TestPairing:
+    """Each shape, from each build of the extension, on each host."""
+
+    def test_run(self, pairings, host, build, shape):
+        """A first run is right, a second shows the state, a new plan is right again."""
+        result = pairings[host, build][shape]
+        assert result["fresh"] == FRESH[shape]
+        assert matches(result["rerun"], RERUN[shape]), result["rerun"]
+        assert result["planned_anew"] == RESET[shape]
+
+    def test_reset(self, pairings, host, build, shape):
+        """A reset copy is right if both sides are patched; else as upstream's default."""
+        result = pairings[host, build][shape]
+        if host == "stock":
+            assert result["reset"] is None
+        else:
+            expected = (RESET if build == "patched" else RERUN)[shape]
+            assert matches(result["reset"], expected), result["reset"]
+
+    def test_nodes_without_reset_state(self, pairings, host, build, shape):
+        """The host names every node that cannot forward a reset, and no other."""
+        found = pairings[host, build][shape]["without_reset_state"]
+        if host == "stock":
+            assert found is None
+        else:
+            assert named(found, NODES[shape] if build == "stock" else []), found
+
+
+def test_nodes_of_both_builds_in_one_plan(hosts, folders):
+    found = report(hosts["patched"], "mixed.py", folders["patched"], folders["stock"])
+    assert found["patched"] == []
+    assert named(found["stock"], NODES["local_child"]), found["stock"]
+    assert named(found["both"], NODES["local_child"]), found["both"]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "reset_error",
+        "reset_panic",
+        "execute_error",
+        "execute_panic",
+        "stream_error",
+        "stream_panic",
+    ],
+)
+def test_failures_are_exceptions(hosts, folders, shape):
+    """What goes wrong in the extension is an exception, and the process goes on."""
+    found = report(
+        hosts["patched"], "failures.py", folders["patched"], "reuse_extension", shape
+    )
+    assert found["is_exception"], found
+    assert "FailingExec" in found["text"]
+    assert found["first"] == 4
+    assert found["afterwards"] == {"one": [1]}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("shape", "runs"), [("counter", 10_000), ("local_child", 2_000)]
+)
+def test_memory_is_flat(hosts, folders, shape, runs):
+    """Less than 2 MiB more at the end; a leak of a copy for each run is far more."""
+    found = report(
+        hosts["patched"],
+        "memory.py",
+        folders["patched"],
+        MODULES["patched"],
+        shape,
+        str(runs),
+    )
+    assert found["wrong"] == 0
+    sizes = found["sizes"]
+    growth = sum(sizes[-3:]) / 3 - sum(sizes[:3]) / 3
+    assert growth < 2048, f"{growth} KiB: {sizes}"
+
+
+@pytest.fixture(scope="session")
+def released(tmp_path_factory) -> Path:
+    """Return a folder with the extensions that others released for 55."""
+    folder = tmp_path_factory.mktemp("extensions")
+    install(PYTHON_DIR / "requirements/extensions-55.txt", folder)
+    return folder
+
+
+def install(requirements: Path, folder: Path) -> None:
+    """Install the wheels that a file names into a folder, without what they require."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    command += ["--only-binary", ":all:", "--target", folder, "-r", requirements]
+    subprocess.run(command, check=True, timeout=100)
+
+
+def test_released_extensions_give_the_same_on_both_hosts(hosts, released, tmp_path):
+    found = {
+        host: report(python, "released.py", released, tmp_path / host)
+        for host, python in hosts.items()
+    }
+    first = {
+        host: {name: result["first"] for name, result in results.items()}
+        for host, results in found.items()
+    }
+    assert first["patched"] == first["stock"]
+    assert first["patched"]["area"] == [{"a": a} for a in [4, 4, 8, 8, 20]]
+    assert first["patched"]["delta"] == [{"x": 2, "y": 5}, {"x": 3, "y": 6}]
+    assert first["patched"]["delta_join"] == [{"s": 8 + 45}]
+    # A foreign function is no node of the plan; the nodes of a foreign table are.
+    for name, result in found["patched"].items():
+        if name.startswith("delta"):
+            assert result["without_reset_state"]
+        else:
+            assert result["without_reset_state"] == []
+            assert result["reset"] == result["first"]
