@@ -1,0 +1,124 @@
+//! The Python module `reuse_extension`.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use datafusion::error::DataFusionError;
+use datafusion_ffi::proto::logical_extension_codec::FFI_LogicalExtensionCodec;
+use pyo3::exceptions::{PyImportError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use reuse_extension_interface::Rows;
+
+use crate::sql_table::SqlTable;
+use crate::table::{ReuseTable, Shape, export};
+
+const TABLE: &CStr = c"datafusion_table_provider";
+const CODEC: &CStr = c"datafusion_logical_extension_codec";
+
+/// An FFI extension of DataFusion to copy: tables whose plans keep state while they run,
+/// and can be reset and run again.
+#[pymodule]
+mod reuse_extension {
+    #[pymodule_export]
+    use super::{PyReuseTable, PySqlTable};
+}
+
+/// A table of 64-bit integers whose scan is a plan of the given shape: `build_side`,
+/// `one_shot`, `counter` or `local_child`. For tests: `chain N` and `wide N`, plans of N
+/// nodes that do nothing, and `reset_error`, `reset_panic`, `execute_error`,
+/// `execute_panic`, `stream_error` and `stream_panic`, where that goes wrong once the plan
+/// is reset.
+///
+/// >>> ctx.register_table("t", ReuseTable("counter", [7, 8, 9]))
+#[pyclass(name = "ReuseTable", module = "reuse_extension", frozen)]
+struct PyReuseTable {
+    table: Arc<ReuseTable>,
+    rows: Rows,
+}
+
+#[pymethods]
+impl PyReuseTable {
+    /// Raises ValueError for a shape that it does not know.
+    #[new]
+    #[pyo3(signature = (shape, rows = vec![1, 2, 3, 4]))]
+    fn new(shape: &str, rows: Vec<i64>) -> PyResult<Self> {
+        let shape: Shape = shape.parse().map_err(value_error)?;
+        let rows = Rows::new(rows);
+        let table = ReuseTable::try_new(shape, rows.clone()).map_err(value_error)?;
+        Ok(Self {
+            table: Arc::new(table),
+            rows,
+        })
+    }
+
+    /// Changes the rows, for every run that starts from now on.
+    fn set_rows(&self, rows: Vec<i64>) {
+        self.rows.set(rows);
+    }
+
+    /// What `SessionContext.register_table` asks for; `session` is the one it is called on.
+    fn __datafusion_table_provider__<'py>(
+        &self,
+        py: Python<'py>,
+        session: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let provider = export(Arc::clone(&self.table) as _, codec_of(session)?);
+        PyCapsule::new_with_value(py, provider, TABLE)
+    }
+}
+
+/// A table that is a query over tables of this library. `setup` holds the statements that
+/// create those.
+///
+/// >>> files = "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/data/t.parquet'"
+/// >>> ctx.register_table("top", SqlTable([files], "SELECT k FROM t ORDER BY k LIMIT 3"))
+#[pyclass(name = "SqlTable", module = "reuse_extension", frozen)]
+struct PySqlTable(Arc<SqlTable>);
+
+#[pymethods]
+impl PySqlTable {
+    /// Raises ValueError for statements that fail and a query that cannot be planned.
+    #[new]
+    fn new(py: Python<'_>, setup: Vec<String>, query: &str) -> PyResult<Self> {
+        // Statements can take long: other threads may have Python meanwhile.
+        let table = py
+            .detach(|| SqlTable::try_new(&setup, query))
+            .map_err(value_error)?;
+        Ok(Self(Arc::new(table)))
+    }
+
+    /// What `SessionContext.register_table` asks for; `session` is the one it is called on.
+    fn __datafusion_table_provider__<'py>(
+        &self,
+        py: Python<'py>,
+        session: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let provider = export(Arc::clone(&self.0) as _, codec_of(session)?);
+        PyCapsule::new_with_value(py, provider, TABLE)
+    }
+}
+
+/// The codec of the session that a table is registered with.
+fn codec_of(session: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
+    let capsule = session.call_method0("__datafusion_logical_extension_codec__")?;
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let codec = capsule.pointer_checked(Some(CODEC))?;
+    // SAFETY: a capsule of this name holds such a struct, and keeps it alive while it is
+    // itself, which is until the end of this function.
+    let codec = unsafe { codec.cast::<FFI_LogicalExtensionCodec>().as_ref() };
+    // SAFETY: `version` takes no argument and is at the same place in every build of 55. A
+    // host of another version may keep it elsewhere; the struct offers no other way to ask.
+    let (theirs, ours) = (unsafe { (codec.version)() }, datafusion_ffi::version());
+    if theirs != ours {
+        return Err(PyImportError::new_err(format!(
+            "reuse_extension was built for DataFusion {ours} and this session is of \
+             DataFusion {theirs}: install the extension that was built for it"
+        )));
+    }
+    Ok(codec.clone())
+}
+
+fn value_error(error: DataFusionError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
