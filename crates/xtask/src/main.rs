@@ -12,10 +12,13 @@
 
 mod apply;
 mod artifact;
+mod bench;
 mod check;
 mod demo;
 mod export;
+mod extension;
 mod git;
+mod layout;
 mod pr;
 mod process;
 mod project;
@@ -60,6 +63,8 @@ enum Command {
     Demo,
     /// Set everything up, then run the tests: Rust, snapshots, Python, a real client.
     Test(test::Args),
+    /// Measure what a reset and an execution cost across the FFI boundary.
+    Bench,
     /// Print a patch as a pull request: repository, branch, title, body, commands.
     Pr(pr::Args),
     /// Print the `[patch.crates-io]` table for an extension author's Cargo.toml.
@@ -90,6 +95,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Wheel(args) => wheel::run(&project, &args),
         Command::Demo => demo::run(&project),
         Command::Test(args) => test::run(&project, &args),
+        Command::Bench => bench::run(&project),
         Command::Pr(args) => pr::run(&project, &args),
         Command::Snippet => snippet::run(&project),
     }

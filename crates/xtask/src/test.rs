@@ -8,6 +8,9 @@ use anyhow::Result;
 use crate::apply;
 use crate::artifact;
 use crate::check;
+use crate::extension::{self, Extension};
+use crate::git;
+use crate::layout;
 use crate::process::{self, Steps};
 use crate::project::Project;
 use crate::python::{self, Venv};
@@ -21,7 +24,7 @@ pub struct Args {
 }
 
 pub fn run(project: &Project, args: &Args) -> Result<()> {
-    let mut steps = Steps::new(10);
+    let mut steps = Steps::new(12);
     steps.step("test the tool itself", || {
         process::run(
             process::cargo()?
@@ -44,8 +47,29 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
         "build the patched wheel (the first time: 20 to 40 minutes)",
         || wheel::build(project, false),
     )?;
-    steps.step("test the patched crates and the query shapes", || {
-        rust_tests(project, args.upstream)
+    let (extension, stock_extension, other_layout) = steps.step(
+        "build the example extension, against the patched and the released crates",
+        || {
+            Ok((
+                extension::patched(project)?,
+                extension::stock(project)?,
+                extension::other_layout(project)?,
+            ))
+        },
+    )?;
+    let layouts = steps.step("lay out the FFI types, released and patched", || {
+        Ok([
+            layout::write(project, "stock", git::BASE)?,
+            layout::write(project, "patched", "HEAD")?,
+        ])
+    })?;
+    steps.step("test the patched crates, the kit and the query shapes", || {
+        let mut cargo = rust_tests(project, args.upstream)?;
+        extension_env(&mut cargo, &extension, &stock_extension)
+            .env("REUSE_EXTENSION_OTHER_LAYOUT", &other_layout)
+            .env("FFI_LAYOUT_STOCK", &layouts[0])
+            .env("FFI_LAYOUT_PATCHED", &layouts[1]);
+        process::run(&mut cargo, "test the patched workspace")
     })?;
     let stock = steps.step("install the released wheel", || python::stock(project))?;
     let patched = steps.step("install the patched wheel", || {
@@ -70,7 +94,9 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
             &project.root.join("python"),
             "our tests",
             |pytest| {
-                pytest.arg("tests").env("STOCK_PYTHON", stock.python());
+                extension_env(pytest, &extension, &stock_extension)
+                    .arg("tests")
+                    .env("STOCK_PYTHON", stock.python());
             },
         )
     })?;
@@ -131,10 +157,10 @@ fn doctests(project: &Project, venv: &Venv, module: &str) -> Result<()> {
 /// Every patched crate, with what its integration tests need, and ours, in one command:
 /// they share their features, so that nothing compiles twice. `all` adds the targets that
 /// are neither a library nor a test, and the documentation.
-fn rust_tests(project: &Project, all: bool) -> Result<()> {
+fn rust_tests(project: &Project, all: bool) -> Result<Command> {
     let mut cargo = wheel::cargo(project, "test")?;
     cargo
-        .args(["--locked", "-p", "reuse-tests"])
+        .args(["--locked", "-p", "reuse-tests", "-p", "reuse-check"])
         .args(["--features", "datafusion-ffi/integration-tests"])
         // A snapshot that differs is a failure, never a new snapshot.
         .env("INSTA_UPDATE", "no");
@@ -144,5 +170,19 @@ fn rust_tests(project: &Project, all: bool) -> Result<()> {
     if !all {
         cargo.args(["--lib", "--tests"]);
     }
-    process::run(&mut cargo, "test the patched workspace")
+    Ok(cargo)
+}
+
+/// Where tests find the example extension, built against the patched and the released
+/// crates.
+pub fn extension_env<'a>(
+    command: &'a mut Command,
+    patched: &Extension,
+    stock: &Extension,
+) -> &'a mut Command {
+    command
+        .env("REUSE_EXTENSION", &patched.library)
+        .env("REUSE_EXTENSION_STOCK", &stock.library)
+        .env("EXTENSION_PATCHED_WHEEL", &patched.wheel)
+        .env("EXTENSION_STOCK_WHEEL", &stock.wheel)
 }

@@ -25,8 +25,8 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
     println!("{}", wheel.display());
     eprintln!(
         "Install it in place of the released wheel: pip install {}\n\
-         FFI extensions have to be built against the same patched crates: the layout of \
-         `FFI_ExecutionPlan` is another than in the released 55.\n\
+         A reset reaches the operators of an FFI extension when it was built against the \
+         same patched crates.\n\
          `cargo xtask snippet` prints what their Cargo.toml needs.",
         wheel.display()
     );

@@ -1,0 +1,29 @@
+//! Plans of another library: the example extension, built against the patched crates and,
+//! from the same source, against the released ones.
+//!
+//! ```text
+//!   this test ── patched datafusion-ffi ──┬── REUSE_EXTENSION        patched
+//!                                         └── REUSE_EXTENSION_STOCK  released
+//! ```
+//!
+//! Nothing is simulated: each library has DataFusion, Tokio and a panic handler of its own.
+//! Where a reset is not forwarded, as for the released one, its tests show what the state
+//! of the first run makes of the second.
+
+#[path = "extension/contract.rs"]
+mod contract;
+#[path = "extension/failures.rs"]
+mod failures;
+#[path = "extension/host.rs"]
+mod host;
+#[path = "extension/loading.rs"]
+mod loading;
+#[path = "extension/operators.rs"]
+mod operators;
+#[path = "extension/trees.rs"]
+mod trees;
+
+/// One folder for the snapshots of every module.
+fn snapshot(name: &str, text: &str) {
+    insta::assert_snapshot!(name, text);
+}
