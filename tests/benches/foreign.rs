@@ -77,7 +77,10 @@ fn main() -> Result<()> {
     let stock = library("REUSE_EXTENSION_STOCK");
 
     println!("reset, µs a node (and in the unit of 51 nodes)");
-    println!("{:>8} {:>20} {:>20} {:>20}", "nodes", "local", "patched", "released");
+    println!(
+        "{:>8} {:>20} {:>20} {:>20}",
+        "nodes", "local", "patched", "released"
+    );
     let mut first = [0.0; 3];
     for nodes in [51, 201, 401, 2001_usize] {
         let plans = [
@@ -103,7 +106,10 @@ fn main() -> Result<()> {
             if nodes == 51 {
                 first[column] = per_node;
             }
-            print!(" {:>20}", format!("{per_node:.2} ({:.2})", per_node / first[column]));
+            print!(
+                " {:>20}",
+                format!("{per_node:.2} ({:.2})", per_node / first[column])
+            );
         }
         println!();
     }
@@ -112,10 +118,17 @@ fn main() -> Result<()> {
     println!("    wide {:>20} {per_node:>20.2}", "");
 
     println!("\nexecute and drain a plan of one node, µs");
-    println!("{:>32} {:>10} {:>10} {:>10}", "", "local", "patched", "released");
+    println!(
+        "{:>32} {:>10} {:>10} {:>10}",
+        "", "local", "patched", "released"
+    );
     let runtime = tokio::runtime::Runtime::new()?;
     let session = SessionContext::new();
-    let plans = [local(1), foreign(patched, "chain 1")?, foreign(stock, "chain 1")?];
+    let plans = [
+        local(1),
+        foreign(patched, "chain 1")?,
+        foreign(stock, "chain 1")?,
+    ];
     let run = |plan: &Arc<dyn ExecutionPlan>, context: Arc<TaskContext>| {
         let start = Instant::now();
         let stream = plan.execute(0, context).expect("an execution");
@@ -130,7 +143,8 @@ fn main() -> Result<()> {
     for (name, context) in contexts {
         print!("{name:>32}");
         for plan in &plans {
-            let mean = median(|| (0..100).map(|_| run(plan, context())).sum::<Duration>());
+            let mean =
+                median(|| (0..100).map(|_| run(plan, context())).sum::<Duration>());
             print!(" {:>10.1}", micros(mean / 100));
         }
         println!();

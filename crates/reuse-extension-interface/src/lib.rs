@@ -161,7 +161,10 @@ impl fmt::Display for LoadError {
                 write!(f, "{path} is no library that can be loaded here")
             }
             LibraryError::GetSymbolError { .. } => {
-                write!(f, "{path} is a library, but no reuse extension for Rust hosts")
+                write!(
+                    f,
+                    "{path} is a library, but no reuse extension for Rust hosts"
+                )
             }
             _ => write!(f, "{path} cannot be loaded as a reuse extension"),
         }

@@ -11,12 +11,22 @@ use crate::wheel;
 
 pub fn run(project: &Project) -> Result<()> {
     apply::run(project)?;
-    eprintln!("building the example extension, against the patched and the released crates");
+    eprintln!(
+        "building the example extension, against the patched and the released crates"
+    );
     let patched = extension::patched(project)?;
     let stock = extension::stock(project)?;
     let mut cargo = wheel::cargo(project, "bench")?;
     // The profile that everything else is built with: the ratios are what counts.
-    cargo.args(["--locked", "--profile", "dev", "-p", "reuse-tests", "--bench", "foreign"]);
+    cargo.args([
+        "--locked",
+        "--profile",
+        "dev",
+        "-p",
+        "reuse-tests",
+        "--bench",
+        "foreign",
+    ]);
     process::run(
         test::extension_env(&mut cargo, &patched, &stock),
         "run the benchmark",

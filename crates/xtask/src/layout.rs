@@ -123,7 +123,10 @@ fn add_program(project: &Project, folder: &Path) -> Result<()> {
             continue;
         };
         write_file(file, &format!("{text}\n{code}"))?;
-        writeln!(program, "    datafusion_ffi::{module}layout::write(&mut out);")?;
+        writeln!(
+            program,
+            "    datafusion_ffi::{module}layout::write(&mut out);"
+        )?;
     }
     program.push_str("    print!(\"{out}\");\n}\n");
     write_file(&folder.join("layout.rs"), &program)

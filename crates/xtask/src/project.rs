@@ -75,7 +75,8 @@ impl Project {
             return Ok(());
         }
         let now = SystemTime::now();
-        for folder in ["crates", "tests", "upstream"].map(|folder| self.root.join(folder)) {
+        for folder in ["crates", "tests", "upstream"].map(|folder| self.root.join(folder))
+        {
             if !folder.exists() {
                 continue;
             }

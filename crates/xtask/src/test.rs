@@ -63,14 +63,17 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
             layout::write(project, "patched", "HEAD")?,
         ])
     })?;
-    steps.step("test the patched crates, the kit and the query shapes", || {
-        let mut cargo = rust_tests(project, args.upstream)?;
-        extension_env(&mut cargo, &extension, &stock_extension)
-            .env("REUSE_EXTENSION_OTHER_LAYOUT", &other_layout)
-            .env("FFI_LAYOUT_STOCK", &layouts[0])
-            .env("FFI_LAYOUT_PATCHED", &layouts[1]);
-        process::run(&mut cargo, "test the patched workspace")
-    })?;
+    steps.step(
+        "test the patched crates, the kit and the query shapes",
+        || {
+            let mut cargo = rust_tests(project, args.upstream)?;
+            extension_env(&mut cargo, &extension, &stock_extension)
+                .env("REUSE_EXTENSION_OTHER_LAYOUT", &other_layout)
+                .env("FFI_LAYOUT_STOCK", &layouts[0])
+                .env("FFI_LAYOUT_PATCHED", &layouts[1]);
+            process::run(&mut cargo, "test the patched workspace")
+        },
+    )?;
     let stock = steps.step("install the released wheel", || python::stock(project))?;
     let patched = steps.step("install the patched wheel", || {
         python::patched(project, &wheel)
