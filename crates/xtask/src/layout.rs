@@ -50,10 +50,16 @@ pub fn write(project: &Project, variant: &str, commit: &str) -> Result<PathBuf> 
                 .args([commit, CRATE]),
             "copy datafusion-ffi",
         )?;
-        fs::File::open(&tar)
-            .and_then(|tar| tar::Archive::new(tar).unpack(&folder))
+        // Cargo goes by file times, and those in the archive are of the commit.
+        let mut archive = tar::Archive::new(
+            fs::File::open(&tar)
+                .with_context(|| format!("cannot open {}", tar.display()))?,
+        );
+        archive.set_preserve_mtime(false);
+        archive
+            .unpack(&folder)
             .with_context(|| format!("cannot unpack {}", tar.display()))?;
-        add_program(project, &crate_folder)?;
+        add_program(project, &crate_folder, variant)?;
         fs::write(&stamp, wanted)
             .with_context(|| format!("cannot write {}", stamp.display()))?;
     }
@@ -69,14 +75,17 @@ pub fn write(project: &Project, variant: &str, commit: &str) -> Result<PathBuf> 
 }
 
 /// Makes the copy a workspace of its own with a program `layout`.
-fn add_program(project: &Project, folder: &Path) -> Result<()> {
+fn add_program(project: &Project, folder: &Path, variant: &str) -> Result<()> {
     let manifest = folder.join("Cargo.toml");
     let text = fs::read_to_string(&manifest)
         .with_context(|| format!("cannot read {}", manifest.display()))?;
     let mut manifest_table: toml::Table =
         toml::from_str(&text).context("cannot read the manifest of datafusion-ffi")?;
     let package = table(&mut manifest_table, "package")?;
-    package.insert("name".into(), "datafusion-ffi-layout".into());
+    // Of two packages of one name, each the root of its workspace, cargo would take the
+    // one's build for the other's.
+    let name = format!("datafusion-ffi-layout-{variant}");
+    package.insert("name".into(), name.into());
     table(&mut manifest_table, "lib")?
         .insert("crate-type".into(), vec!["rlib".to_string()].into());
     for key in ["test", "dev-dependencies", "lints"] {
@@ -116,17 +125,23 @@ fn add_program(project: &Project, folder: &Path) -> Result<()> {
         }
         let text = fs::read_to_string(file)
             .with_context(|| format!("cannot read {}", file.display()))?;
-        let module = module_of(file, &folder.join("src"))?;
-        let Some(code) = layout_module(&text)
-            .with_context(|| format!("cannot read {}", file.display()))?
-        else {
-            continue;
-        };
-        write_file(file, &format!("{text}\n{code}"))?;
-        writeln!(
-            program,
-            "    datafusion_ffi::{module}layout::write(&mut out);"
+        // The program is outside of the crate.
+        let text = text
+            .replace("\nmod ", "\npub mod ")
+            .replace("\npub(crate) mod ", "\npub mod ");
+        let code = layout_module(&text)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        write_file(
+            file,
+            &format!("{text}\n{}", code.as_deref().unwrap_or_default()),
         )?;
+        if code.is_some() {
+            let module = module_of(file, &folder.join("src"))?;
+            writeln!(
+                program,
+                "    datafusion_ffi::{module}layout::write(&mut out);"
+            )?;
+        }
     }
     program.push_str("    print!(\"{out}\");\n}\n");
     write_file(&folder.join("layout.rs"), &program)

@@ -163,7 +163,8 @@ fn doctests(project: &Project, venv: &Venv, module: &str) -> Result<()> {
 fn rust_tests(project: &Project, all: bool) -> Result<Command> {
     let mut cargo = wheel::cargo(project, "test")?;
     cargo
-        .args(["--locked", "-p", "reuse-tests", "-p", "reuse-check"])
+        .args(["--locked", "--no-fail-fast"])
+        .args(["-p", "reuse-tests", "-p", "reuse-check"])
         .args(["--features", "datafusion-ffi/integration-tests"])
         // A snapshot that differs is a failure, never a new snapshot.
         .env("INSTA_UPDATE", "no");
