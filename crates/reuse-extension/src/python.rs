@@ -107,8 +107,8 @@ fn codec_of(session: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
     // SAFETY: a capsule of this name holds such a struct, and keeps it alive while it is
     // itself, which is until the end of this function.
     let codec = unsafe { codec.cast::<FFI_LogicalExtensionCodec>().as_ref() };
-    // SAFETY: `version` takes no argument and is at the same place in every build of 55. A
-    // host of another version may keep it elsewhere; the struct offers no other way to ask.
+    // SAFETY: `version` takes no argument and is at the same place in every build of 53 to
+    // 55. A host of another version may keep it elsewhere; nothing else tells which it is.
     let (theirs, ours) = (unsafe { (codec.version)() }, datafusion_ffi::version());
     if theirs != ours {
         return Err(PyImportError::new_err(format!(
