@@ -130,6 +130,23 @@ class TestPairing:
             assert named(found, NODES[shape] if build == "stock" else []), found
 
 
+@pytest.mark.parametrize("shape", FRESH)
+@pytest.mark.parametrize("build", MODULES)
+def test_kit(hosts, folders, build, shape):
+    """The kit finds nothing in the patched build, and each node of the stock one."""
+    found = report(hosts["patched"], "kit.py", folders[build], MODULES[build], shape)
+    if build == "patched":
+        assert found["ok"], found["report"]
+        assert found["warnings"] == []
+    else:
+        assert not found["ok"]
+        assert "a reset does not reach it" in found["report"]
+        assert len(found["warnings"]) == 1
+        for node in NODES[shape]:
+            assert node in found["report"]
+            assert node in found["warnings"][0]
+
+
 def test_nodes_of_both_builds_in_one_plan(hosts, folders):
     found = report(hosts["patched"], "mixed.py", folders["patched"], folders["stock"])
     assert found["patched"] == []
