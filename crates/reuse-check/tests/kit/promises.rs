@@ -90,7 +90,6 @@ bad_node!(
     ClearedInPlace,
     [Isolation, AtOnce]
 );
-bad_node!(cursor_that_copies_share, SharedCursor, [Isolation, AtOnce]);
 bad_node!(reset_that_repartitions, ResetRepartitions, [Properties]);
 bad_node!(
     reset_that_changes_the_schema,
@@ -227,5 +226,16 @@ async fn a_report_is_the_same_each_time() -> Result<()> {
 fn any_executor_will_do() -> Result<()> {
     let report = futures::executor::block_on(check(&[Kind::Cache]))?;
     assert!(report.is_ok(), "{report}");
+    Ok(())
+}
+
+/// No snapshot: which of the nodes above show it as well depends on who wins the race for
+/// the cursor.
+#[tokio::test]
+async fn cursor_that_copies_share() -> Result<()> {
+    let report = check(&[Kind::Cache, Kind::SharedCursor, Kind::Cache]).await?;
+    let broken = broken_by(&report, "SharedCursorExec");
+    assert!(!broken.is_empty(), "{report}");
+    assert!(!report.is_ok());
     Ok(())
 }
