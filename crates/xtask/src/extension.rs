@@ -5,11 +5,10 @@ use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::process;
 use crate::project::Project;
-use crate::python;
 use crate::wheel;
 
 /// What one build gives.
@@ -23,18 +22,11 @@ pub struct Extension {
 /// Against the patched crates; `upstream/` must be there. The wheel's package is
 /// `reuse_extension`.
 pub fn patched(project: &Project) -> Result<Extension> {
+    let folder = project.root.join("crates/reuse-extension");
+    let args = ["--features", "as-the-wheel"];
     Ok(Extension {
-        library: library(
-            project,
-            &project.root.join("crates/reuse-extension"),
-            "reuse_extension_rust",
-            &["--features", "as-the-wheel"],
-        )?,
-        wheel: package(
-            project,
-            &project.root.join("crates/reuse-extension"),
-            &["--features", "as-the-wheel"],
-        )?,
+        library: library(project, &folder, "reuse_extension_rust", &args)?,
+        wheel: package(project, &folder, &args)?,
     })
 }
 
@@ -79,32 +71,13 @@ fn library(
 /// Builds the wheel of the package in `folder`, into a folder of its own below `target/` of
 /// the checkout.
 fn package(project: &Project, folder: &Path, args: &[&str]) -> Result<PathBuf> {
-    project.claim_target()?;
     let name = folder.file_name().context("a package has a folder")?;
     let out = project.root.join("target/extensions").join(name);
     if out.exists() {
         fs::remove_dir_all(&out)
             .with_context(|| format!("cannot remove {}", out.display()))?;
     }
-    let tools = python::tools(project)?;
-    process::run(
-        tools
-            .command("maturin")
-            .current_dir(folder)
-            .args(["build", "--out"])
-            .arg(&out)
-            .args(args)
-            .env("CARGO_TARGET_DIR", project.target())
-            .env("PROTOC", tools.program("protoc")?),
-        &format!("build the wheel of {}", folder.display()),
-    )?;
-    let built: Vec<_> = fs::read_dir(&out)
-        .and_then(Iterator::collect)
-        .with_context(|| format!("cannot list {}", out.display()))?;
-    match built.as_slice() {
-        [wheel] => Ok(wheel.path()),
-        _ => bail!("maturin built {} files in {}", built.len(), out.display()),
-    }
+    wheel::maturin(project, folder, &out, args)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! one, in `dist/`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -35,30 +35,12 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
 
 /// Builds the wheel and returns its place in `dist/`; `upstream/` must be there.
 pub fn build(project: &Project, release: bool) -> Result<PathBuf> {
-    project.claim_target()?;
-    let tools = python::tools(project)?;
     let out = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let mut maturin = tools.command("maturin");
-    maturin
-        // Its pyproject.toml names the manifest, the module and the feature `substrait`,
-        // and asks for a locked build: the lock file is the workspace's.
-        .current_dir(project.upstream().join("datafusion-python"))
-        .args(["build", "--out"])
-        .arg(out.path())
-        .env("CARGO_TARGET_DIR", project.target())
-        .env("PROTOC", tools.program("protoc")?);
-    if release {
-        maturin.arg("--release");
-    }
-    process::run(&mut maturin, "build the wheel")?;
-
-    let mut wheels = Vec::new();
-    for entry in fs::read_dir(out.path()).context("cannot list what maturin built")? {
-        wheels.push(entry.context("cannot list what maturin built")?.path());
-    }
-    let [built] = wheels.as_slice() else {
-        bail!("maturin built {} files instead of a wheel", wheels.len());
-    };
+    // Its pyproject.toml names the manifest, the module and the feature `substrait`, and
+    // asks for a locked build: the lock file is the workspace's.
+    let folder = project.upstream().join("datafusion-python");
+    let args: &[&str] = if release { &["--release"] } else { &[] };
+    let built = maturin(project, &folder, out.path(), args)?;
     let name = built
         .file_name()
         .and_then(|name| name.to_str())
@@ -70,9 +52,39 @@ pub fn build(project: &Project, release: bool) -> Result<PathBuf> {
     );
     let wheel = project.dist().join(name);
     fs::create_dir_all(project.dist())
-        .and_then(|()| fs::copy(built, &wheel))
+        .and_then(|()| fs::copy(&built, &wheel))
         .with_context(|| format!("cannot write {}", wheel.display()))?;
     Ok(wheel)
+}
+
+/// Builds the wheel of the package in `folder` into `out`, a folder that holds nothing
+/// else, and returns its place there.
+pub fn maturin(
+    project: &Project,
+    folder: &Path,
+    out: &Path,
+    args: &[&str],
+) -> Result<PathBuf> {
+    project.claim_target()?;
+    let tools = python::tools(project)?;
+    process::run(
+        tools
+            .command("maturin")
+            .current_dir(folder)
+            .args(["build", "--out"])
+            .arg(out)
+            .args(args)
+            .env("CARGO_TARGET_DIR", project.target())
+            .env("PROTOC", tools.program("protoc")?),
+        &format!("build the wheel of {}", folder.display()),
+    )?;
+    let built: Vec<_> = fs::read_dir(out)
+        .and_then(Iterator::collect)
+        .with_context(|| format!("cannot list {}", out.display()))?;
+    match built.as_slice() {
+        [wheel] => Ok(wheel.path()),
+        _ => bail!("maturin built {} files instead of a wheel", built.len()),
+    }
 }
 
 /// `cargo <subcommand>` in the patched workspace with what the wheel's build has, since
