@@ -30,7 +30,7 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties, displayable};
 
 use crate::data::{Data, Version};
 use crate::run::{Outcome, run, start};
@@ -315,7 +315,7 @@ pub fn reset(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 }
 
 /// The plan as `EXPLAIN` shows it, indented as snapshots show it.
-fn show(plan: &Arc<dyn ExecutionPlan>) -> String {
+pub fn show(plan: &Arc<dyn ExecutionPlan>) -> String {
     let display = displayable(plan.as_ref()).indent(false).to_string();
     display.lines().fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "  {line}");
@@ -324,7 +324,7 @@ fn show(plan: &Arc<dyn ExecutionPlan>) -> String {
 }
 
 /// Names of the nodes that have metrics, children after parents.
-fn nodes_with_metrics(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+pub fn nodes_with_metrics(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let own = plan
         .metrics()
         .is_some_and(|set| set.iter().next().is_some());
@@ -336,7 +336,7 @@ fn nodes_with_metrics(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
 }
 
 /// Which of a copy's properties are not the original's, at any node.
-fn changed_properties(
+pub fn changed_properties(
     original: &Arc<dyn ExecutionPlan>,
     copy: &Arc<dyn ExecutionPlan>,
 ) -> Vec<&'static str> {
@@ -351,7 +351,9 @@ fn changed_properties(
     {
         changed.push("partitioning");
     }
-    if of_original.output_ordering() != of_copy.output_ordering() {
+    // As text, too: a scalar subquery in it has a place for its result of its own.
+    let ordering = |of: &PlanProperties| of.output_ordering().map(|it| it.to_string());
+    if ordering(of_original) != ordering(of_copy) {
         changed.push("ordering");
     }
     if of_original.emission_type != of_copy.emission_type

@@ -20,6 +20,10 @@
 
 pub mod compare;
 pub mod data;
+pub mod inspect;
 pub mod memory;
+pub mod nodes;
 pub mod run;
 pub mod shape;
+pub mod tables;
+pub mod version;

@@ -22,7 +22,9 @@ use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::{StreamExt, TryStreamExt};
 use tokio::task::JoinSet;
 
+use crate::data::Version;
 use crate::shape::Order;
+use crate::version::{at, current};
 
 /// Time after which a run counts as one that does not end. The longest here takes
 /// well under a second.
@@ -151,8 +153,11 @@ pub async fn start(
     Started::new(plan, task, true).await
 }
 
-/// A run under way; see [`start`].
-pub struct Started(Vec<(Option<RecordBatch>, SendableRecordBatchStream)>);
+/// A run under way; see [`start`]. It stays on the version that it began with.
+pub struct Started {
+    version: Version,
+    streams: Vec<(Option<RecordBatch>, SendableRecordBatchStream)>,
+}
 
 impl Started {
     async fn new(
@@ -173,16 +178,19 @@ impl Started {
                 Ok((first, stream))
             }
         });
-        Ok(Self(at_once(tasks).await?))
+        Ok(Self {
+            version: current(),
+            streams: at_once(tasks).await?,
+        })
     }
 
     /// Runs every partition to its end.
     pub async fn finish(self, order: Order) -> Outcome {
-        let tasks = self.0.into_iter().map(|(first, stream)| async move {
+        let tasks = self.streams.into_iter().map(|(first, stream)| async move {
             let rest: Vec<RecordBatch> = stream.try_collect().await?;
             Ok(first.into_iter().chain(rest).collect::<Vec<_>>())
         });
-        let batches = match at_once(tasks).await {
+        let batches = match at(self.version, at_once(tasks)).await {
             Ok(partitions) => partitions.concat(),
             Err(outcome) => return outcome,
         };
@@ -200,7 +208,7 @@ where
 {
     let mut tasks = JoinSet::new();
     for (index, future) in futures.enumerate() {
-        tasks.spawn(async move { (index, future.await) });
+        tasks.spawn(at(current(), async move { (index, future.await) }));
     }
     let mut values = vec![];
     let mut errors = BTreeSet::new();

@@ -23,6 +23,9 @@ pub struct Settings {
     pub dynamic_filters: bool,
     /// Further options, without the leading `datafusion.`.
     pub options: &'static [(&'static str, &'static str)],
+    /// Bytes of memory; above them operators spill. Only
+    /// [`Tables`](crate::tables::Tables) look at it.
+    pub memory: Option<usize>,
 }
 
 impl Settings {
@@ -31,7 +34,13 @@ impl Settings {
             partitions,
             dynamic_filters,
             options: &[],
+            memory: None,
         }
+    }
+
+    pub const fn within(mut self, memory: usize) -> Self {
+        self.memory = Some(memory);
+        self
     }
 
     pub const fn with(

@@ -26,9 +26,11 @@ pub fn run(project: &Project) -> Result<()> {
         "reuse-tests",
         "--bench",
         "foreign",
+        "--bench",
+        "reset",
     ]);
     process::run(
         test::extension_env(&mut cargo, &patched, &stock),
-        "run the benchmark",
+        "run the benchmarks",
     )
 }

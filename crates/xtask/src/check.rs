@@ -20,6 +20,7 @@ use crate::project::Project;
 use crate::series::{self, Patch};
 use crate::sources::{Registry, Tree};
 use crate::wheel;
+use crate::workspace;
 
 #[derive(clap::Args, Default)]
 pub struct Args {
@@ -290,7 +291,6 @@ fn round_trip(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Cargo only warns about a `[patch]` entry that nothing uses.
 fn lock_file(project: &Project) -> Result<()> {
     process::stdout(
         project
@@ -298,16 +298,21 @@ fn lock_file(project: &Project) -> Result<()> {
             .args(["--locked", "--format-version", "1"]),
         "resolve the workspace with Cargo.lock as it is",
     )?;
-    let text = fs::read_to_string(project.root.join("Cargo.lock"))
-        .context("cannot read Cargo.lock")?;
-    let lock: toml::Table = text.parse().context("cannot parse Cargo.lock")?;
+    all_patched(project, &project.root.join("Cargo.lock"))
+}
+
+/// That a lock file takes each crate of the line from `upstream/` and from nowhere else:
+/// cargo only warns about a `[patch]` entry that nothing uses.
+pub fn all_patched(project: &Project, file: &Path) -> Result<()> {
+    let lock = workspace::read(file)?;
+    let file = file.display();
     if let Some(unused) = lock.get("patch") {
-        bail!("Cargo.lock: these [patch] entries are used by nothing: {unused}");
+        bail!("{file}: these [patch] entries are used by nothing: {unused}");
     }
     let packages = lock
         .get("package")
         .and_then(|packages| packages.as_array())
-        .context("Cargo.lock lists no packages")?;
+        .with_context(|| format!("{file} lists no packages"))?;
     for (name, path) in crates(project) {
         let sources: Vec<_> = packages
             .iter()
@@ -316,7 +321,7 @@ fn lock_file(project: &Project) -> Result<()> {
             .collect();
         ensure!(
             sources == [None],
-            "Cargo.lock: {name} does not come from {path} alone, but from {sources:?}"
+            "{file}: {name} does not come from {path} alone, but from {sources:?}"
         );
     }
     Ok(())

@@ -16,9 +16,13 @@ use crate::git;
 use crate::process;
 use crate::project::Project;
 use crate::wheel;
+use crate::workspace;
 
 /// Where the crate is in the tree of apache/datafusion.
 const CRATE: &str = "datafusion/ffi";
+
+/// The variant that is built against the released crates.
+pub const STOCK: &str = "stock";
 
 /// Compiles datafusion-ffi as it is in `commit` of `upstream/datafusion` and returns the
 /// file with the layouts: a line `name size=bytes align=bytes` for each type, followed by
@@ -33,7 +37,11 @@ pub fn write(project: &Project, variant: &str, commit: &str) -> Result<PathBuf> 
         &["rev-parse", &format!("{commit}:{CRATE}")],
         "find datafusion-ffi",
     )?;
-    let wanted = format!("{id}\n{}", sha256(include_bytes!("layout.rs")));
+    let wanted = format!(
+        "{id}\n{}\n{}",
+        sha256(include_bytes!("layout.rs")),
+        project.root.display()
+    );
     let stamp = folder.join("stamp");
     if !fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         if folder.exists() {
@@ -77,44 +85,34 @@ pub fn write(project: &Project, variant: &str, commit: &str) -> Result<PathBuf> 
 /// Makes the copy a workspace of its own with a program `layout`.
 fn add_program(project: &Project, folder: &Path, variant: &str) -> Result<()> {
     let manifest = folder.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest)
-        .with_context(|| format!("cannot read {}", manifest.display()))?;
-    let mut manifest_table: toml::Table =
-        toml::from_str(&text).context("cannot read the manifest of datafusion-ffi")?;
-    let package = table(&mut manifest_table, "package")?;
+    let mut manifest_table = workspace::read(&manifest)?;
+    let package = workspace::table(&mut manifest_table, "package")?;
     // Of two packages of one name, each the root of its workspace, cargo would take the
     // one's build for the other's.
     let name = format!("datafusion-ffi-layout-{variant}");
     package.insert("name".into(), name.into());
-    table(&mut manifest_table, "lib")?
+    workspace::table(&mut manifest_table, "lib")?
         .insert("crate-type".into(), vec!["rlib".to_string()].into());
     for key in ["test", "dev-dependencies", "lints"] {
         manifest_table.remove(key);
     }
-    let features = project.root.join("crates/reuse-features");
-    let features = toml::Table::from_iter([(
-        "path".to_string(),
-        features.display().to_string().into(),
-    )]);
-    table(&mut manifest_table, "dependencies")?
-        .insert("reuse-features".into(), features.into());
+    workspace::depend_on_features(project, &mut manifest_table)?;
     manifest_table.extend(toml::toml! {
         workspace = {}
         bin = [{ name = "layout", path = "layout.rs" }]
     });
-    // The profile of everything else, so that only this crate is compiled.
-    let root = project.root.join("Cargo.toml");
-    let root: toml::Table = toml::from_str(
-        &fs::read_to_string(&root)
-            .with_context(|| format!("cannot read {}", root.display()))?,
-    )
-    .context("cannot read Cargo.toml")?;
-    if let Some(profile) = root.get("profile") {
-        manifest_table.insert("profile".into(), profile.clone());
-    }
-    write_file(&manifest, &toml::to_string(&manifest_table)?)?;
-    fs::copy(project.root.join("Cargo.lock"), folder.join("Cargo.lock"))
-        .context("cannot copy Cargo.lock")?;
+    manifest_table.extend(workspace::profile(project)?);
+    // Each with the crates that it is built with elsewhere: the patched ones of the root,
+    // or the released ones of the extension that stands for all stock ones.
+    let lock = if variant == STOCK {
+        "tests/stock-extension/Cargo.lock"
+    } else {
+        manifest_table.extend(workspace::patch(project, |name| name != "datafusion-ffi"));
+        "Cargo.lock"
+    };
+    workspace::write(&manifest, &toml::to_string(&manifest_table)?)?;
+    fs::copy(project.root.join(lock), folder.join("Cargo.lock"))
+        .with_context(|| format!("cannot copy {lock}"))?;
 
     let mut program = String::from("fn main() {\n    let mut out = String::new();\n");
     for entry in WalkDir::new(folder.join("src")).sort_by_file_name() {
@@ -131,7 +129,7 @@ fn add_program(project: &Project, folder: &Path, variant: &str) -> Result<()> {
             .replace("\npub(crate) mod ", "\npub mod ");
         let code = layout_module(&text)
             .with_context(|| format!("cannot read {}", file.display()))?;
-        write_file(
+        workspace::write(
             file,
             &format!("{text}\n{}", code.as_deref().unwrap_or_default()),
         )?;
@@ -144,7 +142,7 @@ fn add_program(project: &Project, folder: &Path, variant: &str) -> Result<()> {
         }
     }
     program.push_str("    print!(\"{out}\");\n}\n");
-    write_file(&folder.join("layout.rs"), &program)
+    workspace::write(&folder.join("layout.rs"), &program)
 }
 
 /// `a::b::` for src/a/b.rs and src/a/b/mod.rs.
@@ -200,15 +198,4 @@ fn layout_module(text: &str) -> Result<Option<String>> {
              pub fn write(out: &mut String) {{\n{lines}}}\n}}\n"
         )
     }))
-}
-
-fn table<'a>(manifest: &'a mut toml::Table, key: &str) -> Result<&'a mut toml::Table> {
-    manifest
-        .get_mut(key)
-        .and_then(toml::Value::as_table_mut)
-        .with_context(|| format!("the manifest of datafusion-ffi has no [{key}]"))
-}
-
-fn write_file(file: &Path, text: &str) -> Result<()> {
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }

@@ -8,12 +8,13 @@
 //!
 //! One module a command. The modules below them: [`project`] knows where things are,
 //! [`sources`] and [`series`] read `patches/`, [`artifact`], [`git`] and [`python`] wrap
-//! what is run from outside.
+//! what is run from outside, and [`workspace`] makes a crate elsewhere build as ours do.
 
 mod apply;
 mod artifact;
 mod bench;
 mod check;
+mod client;
 mod demo;
 mod export;
 mod extension;
@@ -28,6 +29,7 @@ mod snippet;
 mod sources;
 mod test;
 mod wheel;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -63,7 +65,8 @@ enum Command {
     Demo,
     /// Set everything up, then run the tests: Rust, snapshots, Python, a real client.
     Test(test::Args),
-    /// Measure what a reset and an execution cost across the FFI boundary.
+    /// Measure what a reset costs beside the released walk and the run after it, and what a
+    /// reset and an execution cost across the FFI boundary.
     Bench,
     /// Print a patch as a pull request: repository, branch, title, body, commands.
     Pr(pr::Args),

@@ -21,7 +21,8 @@ pub struct Line {
     pub name: String,
     /// The folders of `upstream/` and of `patches/`, one an upstream repository.
     pub tree: BTreeMap<String, Tree>,
-    /// Packages whose own test suites run against the wheel.
+    /// Packages whose own test suites run on the patched build: those of pip on the
+    /// wheel, those of cargo on the crates.
     #[serde(default)]
     pub client: BTreeMap<String, Artifact>,
 }

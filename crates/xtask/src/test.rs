@@ -8,6 +8,7 @@ use anyhow::Result;
 use crate::apply;
 use crate::artifact;
 use crate::check;
+use crate::client;
 use crate::extension::{self, Extension};
 use crate::git;
 use crate::layout;
@@ -24,7 +25,7 @@ pub struct Args {
 }
 
 pub fn run(project: &Project, args: &Args) -> Result<()> {
-    let mut steps = Steps::new(12);
+    let mut steps = Steps::new(12 + 2 * usize::from(args.upstream));
     steps.step("test the tool itself", || {
         process::run(
             process::cargo()?
@@ -59,7 +60,7 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
     )?;
     let layouts = steps.step("lay out the FFI types, released and patched", || {
         Ok([
-            layout::write(project, "stock", git::BASE)?,
+            layout::write(project, layout::STOCK, git::BASE)?,
             layout::write(project, "patched", "HEAD")?,
         ])
     })?;
@@ -74,6 +75,15 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
             process::run(&mut cargo, "test the patched workspace")
         },
     )?;
+    if args.upstream {
+        steps.step("run upstream's suites of the patched crates", || {
+            process::run(&mut upstream_tests(project)?, "run upstream's suites")
+        })?;
+        steps.step(
+            "run the suite of a real Rust client, ddx-datafusion, on the patched crates",
+            || client::test(project, client::pinned(project, "ddx-datafusion")?),
+        )?;
+    }
     let stock = steps.step("install the released wheel", || python::stock(project))?;
     let patched = steps.step("install the patched wheel", || {
         python::patched(project, &wheel)
@@ -106,7 +116,7 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
     steps.step(
         "run the suite of a real client, ddxdb, on both wheels",
         || {
-            let sdist = artifact::fetch(project, client(project, "ddxdb")?)?;
+            let sdist = artifact::fetch(project, client::pinned(project, "ddxdb")?)?;
             process::run(
                 patched
                     .command("python")
@@ -123,13 +133,6 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
     )?;
     steps.finish("test");
     Ok(())
-}
-
-fn client<'a>(project: &'a Project, name: &str) -> Result<&'a crate::sources::Artifact> {
-    use anyhow::Context;
-    project.line.client.get(name).with_context(|| {
-        format!("patches/sources.toml has no client `{name}` for this line")
-    })
 }
 
 fn pytest(
@@ -157,22 +160,41 @@ fn doctests(project: &Project, venv: &Venv, module: &str) -> Result<()> {
     })
 }
 
-/// Every patched crate, with what its integration tests need, and ours, in one command:
-/// they share their features, so that nothing compiles twice. `all` adds the targets that
-/// are neither a library nor a test, and the documentation.
+/// Ours and datafusion-ffi, with what its integration tests need, in one command: they
+/// have the features of the wheel, so that nothing compiles twice. `all` adds the targets
+/// that are neither a library nor a test, and the documentation.
 fn rust_tests(project: &Project, all: bool) -> Result<Command> {
     let mut cargo = wheel::cargo(project, "test")?;
     cargo
         .args(["--locked", "--no-fail-fast"])
-        .args(["-p", "reuse-tests", "-p", "reuse-check"])
+        .args([
+            "-p",
+            "reuse-tests",
+            "-p",
+            "reuse-check",
+            "-p",
+            "datafusion-ffi",
+        ])
         .args(["--features", "datafusion-ffi/integration-tests"])
         // A snapshot that differs is a failure, never a new snapshot.
         .env("INSTA_UPDATE", "no");
-    for (name, _) in check::crates(project) {
-        cargo.args(["-p", name]);
-    }
     if !all {
         cargo.args(["--lib", "--tests"]);
+    }
+    Ok(cargo)
+}
+
+/// The unit tests and doc tests of the other patched crates. They ask for features that
+/// the wheel does not have, so DataFusion is compiled once more for them.
+fn upstream_tests(project: &Project) -> Result<Command> {
+    let mut cargo = wheel::cargo(project, "test")?;
+    cargo
+        .args(["--locked", "--no-fail-fast"])
+        .env("INSTA_UPDATE", "no");
+    for (name, _) in check::crates(project) {
+        if name != "datafusion-ffi" {
+            cargo.args(["-p", name]);
+        }
     }
     Ok(cargo)
 }

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reset copy still gets wrong, each beside what works today.
-
-Each test marked `wrong_today` asserts the right behaviour and is expected to fail.
-A patch that repairs it makes it pass, which strict xfail reports as a failure: the
-mark then goes, and the test moves to the patch's own tests. An error is no such
-failure: it has to be a wrong result that makes the test fail.
+"""What a reset copy does not share with the original, over the wheel: dynamic filters, the
+results of scalar subqueries and metrics. On the released wheel a copy shares each of them.
 """
 
 from __future__ import annotations
@@ -22,12 +18,7 @@ NO_DYNAMIC_FILTERS = {"optimizer__enable_dynamic_filter_pushdown": "false"}
 
 
 class BrokenTestError(Exception):
-    """A test does not get as far as the limit: no AssertionError, so no xfail."""
-
-
-def wrong_today(reason: str) -> pytest.MarkDecorator:
-    """Mark a test whose right behaviour a later patch brings."""
-    return pytest.mark.xfail(reason=reason, raises=AssertionError, strict=True)
+    """A test does not get as far as what it is about."""
 
 
 def with_reset(
@@ -66,8 +57,8 @@ def files(tmp_path):
     return tmp_path
 
 
-# Dynamic filters: the copy's producer gets a new filter or none, the scan keeps
-# the first run's.
+# Dynamic filters: in a released build the copy's producer gets a new filter or none, and
+# the scan keeps the first run's.
 
 
 def hash_join_with_parquet_probe(big, **options) -> None:
@@ -90,7 +81,6 @@ def hash_join_with_parquet_probe(big, **options) -> None:
     )
 
 
-@wrong_today("the Parquet scan keeps the first run's dynamic filter")
 def test_hash_join_with_parquet_probe_after_its_build_side_changed(big):
     hash_join_with_parquet_probe(big)
 
@@ -109,12 +99,10 @@ def topk(big, limit: int, **options) -> None:
     )
 
 
-@wrong_today("the Parquet scan keeps the first run's threshold")
 def test_topk_of_1_over_parquet(big):
     topk(big, 1)
 
 
-@wrong_today("the Parquet scan keeps the first run's threshold")
 def test_topk_of_3_over_parquet_that_filters_rows(big):
     topk(big, 3, execution__parquet__pushdown_filters="true")
 
@@ -140,12 +128,10 @@ def partial_aggregate(big, function: str, expected: int, **options) -> None:
     with_reset(ctx, query, [{"x": expected}])
 
 
-@wrong_today("the aggregate keeps its bounds, and the scan filters with them: NULL")
 def test_max_in_partial_mode_over_parquet(big):
     partial_aggregate(big, "max", ROWS - 1)
 
 
-@wrong_today("the aggregate keeps its bounds, and the scan filters with them: NULL")
 def test_min_in_partial_mode_over_parquet(big):
     partial_aggregate(big, "min", 1000)
 
@@ -157,8 +143,8 @@ def test_partial_mode_over_parquet_is_right_without_dynamic_filters(
     partial_aggregate(big, function, expected, **NO_DYNAMIC_FILTERS)
 
 
-# Scalar subqueries: the original and all copies share the slots of the results,
-# and a reset empties them in place.
+# Scalar subqueries: in a released build the original and all copies share the slots of
+# the results, and a reset empties them in place.
 
 SUBQUERY = "SELECT k FROM t WHERE k > (SELECT max(k) - 2 FROM t)"
 SUBQUERY_ROWS = [{"k": 98}, {"k": 99}]
@@ -184,7 +170,6 @@ def outcome(run) -> object:
         return str(error)
 
 
-@wrong_today("the copies share the slots: `was already populated`")
 def test_two_copies_of_a_scalar_subquery_plan_one_after_the_other():
     ctx, plan = subquery_plan()
     copies = [plan.reset_state(), plan.reset_state()]
@@ -193,7 +178,6 @@ def test_two_copies_of_a_scalar_subquery_plan_one_after_the_other():
     ] * 2
 
 
-@wrong_today("the copies share the slots: `was already populated`")
 def test_two_copies_of_a_scalar_subquery_plan_at_the_same_time():
     ctx, plan = subquery_plan()
     copies = [plan.reset_state(), plan.reset_state()]
@@ -210,7 +194,6 @@ def test_two_copies_of_a_scalar_subquery_plan_at_the_same_time():
     assert results == [SUBQUERY_ROWS] * 2
 
 
-@wrong_today("resetting empties the slots that the running original reads")
 def test_a_reset_while_a_scalar_subquery_plan_runs():
     ctx = session(execution__batch_size="1")
     ctx.register_record_batches(
@@ -231,7 +214,7 @@ def test_a_copy_made_after_the_last_one_ran_is_right():
         assert drain(ctx, plan.reset_state()) == SUBQUERY_ROWS
 
 
-# Metrics of a file scan live in the source that all copies share.
+# Metrics of a file scan: in a released build they live in the source that all share.
 
 
 def scanned_rows(plan) -> int | None:
@@ -251,20 +234,17 @@ def run_and_reset(files):
     return ctx, plan, plan.reset_state()
 
 
-@wrong_today("the copy starts with the rows that the original counted")
 def test_metrics_of_a_file_scan_start_empty(files):
     _, _, copy = run_and_reset(files)
     assert not scanned_rows(copy)
 
 
-@wrong_today("the counts of all runs add up")
 def test_metrics_of_a_file_scan_count_one_run(files):
     ctx, _, copy = run_and_reset(files)
     drain(ctx, copy)
     assert scanned_rows(copy) == 400
 
 
-@wrong_today("running the copy changes the original's metrics")
 def test_metrics_of_a_file_scan_stay_the_originals(files):
     ctx, plan, copy = run_and_reset(files)
     drain(ctx, copy)

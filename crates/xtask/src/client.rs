@@ -1,0 +1,160 @@
+//! Clients: packages of other people that build on DataFusion, whose own tests show what
+//! the patches do to them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use toml::{Table, Value};
+
+use crate::artifact;
+use crate::check;
+use crate::process;
+use crate::project::Project;
+use crate::sources::Artifact;
+use crate::wheel;
+use crate::workspace;
+
+pub fn pinned<'a>(project: &'a Project, name: &str) -> Result<&'a Artifact> {
+    project.line.client.get(name).with_context(|| {
+        format!("patches/sources.toml has no client `{name}` for this line")
+    })
+}
+
+/// Runs the tests of a client from cargo's registry on the patched crates. Where it asks
+/// for features that the wheel does not have, DataFusion is compiled once more for it.
+pub fn test(project: &Project, client: &Artifact) -> Result<()> {
+    let root = project.target().join("client").join(&client.name);
+    let manifest = unpack(project, client, &root)?;
+    process::stdout(
+        wheel::cargo(project, "metadata")?
+            .args(["--format-version", "1", "--manifest-path"])
+            .arg(&manifest),
+        &format!("resolve {} with the patched crates", client.name),
+    )?;
+    // Otherwise the tests would pass on the released crates, without a word.
+    check::all_patched(project, &root.join("Cargo.lock")).with_context(|| {
+        format!(
+            "{} {} does not build on the patched crates: pin one in patches/sources.toml \
+             that takes the versions of line {}",
+            client.name, client.version, project.line.name
+        )
+    })?;
+    process::run(
+        wheel::cargo(project, "test")?
+            .args(["--locked", "--no-fail-fast", "--manifest-path"])
+            .arg(&manifest)
+            // In its repository the tests ask for features by a dev-dependency of the
+            // package on itself, which a `.crate` does not keep.
+            .args(["-p", &client.name, "--all-features"]),
+        &format!("run the tests of {}", client.name),
+    )
+}
+
+/// Makes `root` a workspace with the client where its repository has it, since a test may
+/// read the workspace's files, and returns the workspace's manifest.
+fn unpack(project: &Project, client: &Artifact, root: &Path) -> Result<PathBuf> {
+    ensure!(
+        client.path != Path::new(""),
+        "patches/sources.toml does not say where the repository of {} has it: add `path`",
+        client.name
+    );
+    let file = artifact::fetch(project, client)?;
+    if root.exists() {
+        fs::remove_dir_all(root)
+            .with_context(|| format!("cannot remove {}", root.display()))?;
+    }
+    let folder = root.join(&client.path);
+    let parent = folder.parent().context("a client has a folder")?;
+    fs::create_dir_all(parent)
+        .with_context(|| format!("cannot make {}", parent.display()))?;
+    artifact::unpack(client, &file, &folder)?;
+
+    let mut member = workspace::read(&folder.join("Cargo.toml"))?;
+    workspace::depend_on_features(project, &mut member)
+        .with_context(|| format!("in the manifest of {}", client.name))?;
+    workspace::write(&folder.join("Cargo.toml"), &toml::to_string(&member)?)?;
+
+    let mut manifest = toml::toml! {
+        [workspace]
+        resolver = "3"
+    };
+    let members = vec![client.path.display().to_string()];
+    workspace::table(&mut manifest, "workspace")?
+        .insert("members".into(), members.into());
+    manifest.extend(workspace::profile(project)?);
+    manifest.extend(workspace::patch(project, |_| true));
+    let path = root.join("Cargo.toml");
+    workspace::write(&path, &toml::to_string(&manifest)?)?;
+
+    let mut lock = workspace::read(&project.root.join("Cargo.lock"))?;
+    let own = folder.join("Cargo.lock");
+    add_missing(&mut lock, workspace::read(&own)?)
+        .with_context(|| format!("cannot use {}", own.display()))?;
+    workspace::write(&root.join("Cargo.lock"), &toml::to_string(&lock)?)?;
+    Ok(path)
+}
+
+/// Adds to a lock file the packages of another that it holds in no version: all else then
+/// stays as the checkout has it, and a newer release of one of them changes nothing.
+fn add_missing(lock: &mut Table, mut other: Table) -> Result<()> {
+    let packages = packages(lock)?;
+    let known: BTreeSet<_> = packages.iter().filter_map(name).collect();
+    let other = std::mem::take(self::packages(&mut other)?);
+    let missing = other
+        .into_iter()
+        .filter(|package| name(package).is_some_and(|name| !known.contains(&name)));
+    packages.extend(missing);
+    Ok(())
+}
+
+fn packages(lock: &mut Table) -> Result<&mut Vec<Value>> {
+    lock.get_mut("package")
+        .and_then(Value::as_array_mut)
+        .context("it lists no packages")
+}
+
+fn name(package: &Value) -> Option<String> {
+    Some(package.get("name")?.as_str()?.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_brings_only_what_the_checkout_has_in_no_version() {
+        let mut lock = toml::toml! {
+            version = 4
+            package = [
+                { name = "shared", version = "1.0.0" },
+                { name = "shared", version = "2.0.0" },
+            ]
+        };
+        let own = toml::toml! {
+            version = 4
+            package = [
+                { name = "client", version = "0.4.2" },
+                { name = "shared", version = "1.5.0" },
+            ]
+        };
+        add_missing(&mut lock, own).unwrap();
+        let wanted = toml::toml! {
+            version = 4
+            package = [
+                { name = "shared", version = "1.0.0" },
+                { name = "shared", version = "2.0.0" },
+                { name = "client", version = "0.4.2" },
+            ]
+        };
+        assert_eq!(lock, wanted);
+    }
+
+    #[test]
+    fn a_lock_file_without_packages_is_an_error() {
+        let mut lock = toml::toml! { version = 4 };
+        let error = add_missing(&mut lock, Table::new()).unwrap_err();
+        assert!(error.to_string().contains("lists no packages"), "{error}");
+    }
+}

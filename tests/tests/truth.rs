@@ -1,0 +1,279 @@
+//! What every promise of a reset copy is worth, shape by shape: the released crates
+//! beside the patched ones.
+//!
+//! ```text
+//!   truth/shapes.rs, tpch.rs   query shapes, their tables and settings   one row each
+//!   truth/promise.rs           what is tried                             one column each
+//!
+//!   tests/stock ── released crates ──► truth/stock.txt ──┐
+//!                                                        ├──► snapshot: one beside the other
+//!   this workspace ── patched crates ────────────────────┘    no patched cell may be wrong
+//! ```
+//!
+//! The same source is compiled twice. A workspace of its own, `tests/stock`, builds it
+//! against the released crates: there it checks that they still give what
+//! `truth/stock.txt` says, which is all that the patched build needs to know of them.
+//!
+//! ```text
+//! cargo test --manifest-path tests/stock/Cargo.toml --test truth
+//! ```
+//!
+//! After a change to the shapes run it with `REUSE_TRUTH=write` to write the file, and
+//! some more times with `REUSE_TRUTH=merge`: a cell that depends on which task comes
+//! first becomes a `?`. `REUSE_TRUTH_ONLY=TEXT` tries the shapes with TEXT in their name,
+//! prints what is wrong with them and compares nothing.
+
+#[path = "truth/promise.rs"]
+mod promise;
+#[path = "truth/shapes.rs"]
+mod shapes;
+#[path = "truth/tpch.rs"]
+mod tpch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::Arc;
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::Result;
+use futures::StreamExt;
+
+use promise::{Cell, LEGEND, PROMISES, Row, Trial};
+use shapes::{Case, Source};
+
+/// True in `tests/stock`, which compiles this file against the released crates.
+fn is_released() -> bool {
+    env!("CARGO_PKG_NAME") == "reuse-tests-stock"
+}
+
+/// Shapes that are tried at the same time.
+const AT_ONCE: usize = 4;
+
+/// The released crates' cells, a line for each shape and setting.
+const STOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/truth/stock.txt");
+const STOCK_HEAD: &str = "\
+# What the released crates give, one line a shape and setting; written by tests/stock.
+# See tests/tests/truth.rs.
+";
+
+fn stock_file() -> String {
+    // Where this is compiled once more, in tests/stock.
+    STOCK.replace("/stock/tests/", "/tests/")
+}
+
+type Cells = BTreeMap<(String, String), Vec<Cell>>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn truth() -> Result<()> {
+    let only = std::env::var("REUSE_TRUTH_ONLY").ok();
+    let rows = rows(only.as_deref()).await?;
+    let found: Vec<_> = rows.iter().flat_map(|row| &row.found).collect();
+    let found = found.iter().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "{}", line.trim_end());
+        text
+    });
+    if only.is_some() {
+        println!("{}\n{found}", table(&rows, &stock()));
+        return Ok(());
+    }
+    if is_released() {
+        return released(&rows, &found);
+    }
+
+    let stock = stock();
+    let known: BTreeSet<_> = stock.keys().cloned().collect();
+    let tried: BTreeSet<_> = rows.iter().map(key).collect();
+    let differ: Vec<_> = known.symmetric_difference(&tried).collect();
+    assert!(
+        differ.is_empty(),
+        "truth/stock.txt is of other shapes or settings: {differ:?}. Write it again with \
+         tests/stock."
+    );
+    // First what is wrong, which the snapshot only has a letter for.
+    println!("{found}");
+    insta::assert_snapshot!("truth", table(&rows, &stock));
+    assert_eq!(found, "", "promises that are not kept");
+    Ok(())
+}
+
+/// What the table must be to say anything: every shape that the text asks for is there,
+/// and every promise was seen broken by the released crates.
+#[test]
+fn table_can_fail() {
+    let stock = stock();
+    let shapes: BTreeSet<_> = stock.keys().map(|(shape, _)| shape).collect();
+    assert!(shapes.len() >= 60, "{} shapes", shapes.len());
+    for (column, (promise, _)) in PROMISES.iter().enumerate() {
+        let broken = stock.values().any(|cells| cells[column].is_wrong());
+        assert!(
+            broken || NEVER_BROKEN.contains(promise),
+            "`{promise}` is kept by the released crates in every shape"
+        );
+    }
+}
+
+/// Promises that the released crates keep in all of these shapes.
+const NEVER_BROKEN: &[&str] = &[];
+
+async fn rows(only: Option<&str>) -> Result<Vec<Row>> {
+    let (own, tpch) = (Arc::new(shapes::tables()?), Arc::new(tpch::tables()?));
+    let mut cases = shapes::cases();
+    cases.extend(tpch::cases());
+    let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+    assert_eq!(names.len(), cases.len(), "two shapes have one name");
+    if let Some(only) = only {
+        cases.retain(|case| case.name.contains(only));
+    }
+    let trials = cases.into_iter().map(|case| Trial {
+        tables: Arc::clone(match case.source {
+            Source::Own => &own,
+            Source::Tpch => &tpch,
+        }),
+        memory: shapes::memory(),
+        case,
+    });
+    let tried: Vec<Result<Vec<Row>>> = futures::stream::iter(trials)
+        .map(|trial| {
+            SpawnedTask::spawn(async move {
+                let rows = trial.rows().await;
+                let Case { name, sql, .. } = &trial.case;
+                rows.map_err(|error| error.context(format!("{name}: {sql}")))
+            })
+            .join_unwind()
+        })
+        .buffered(AT_ONCE)
+        .map(|joined| joined.expect("a trial is not cancelled"))
+        .collect()
+        .await;
+    let failed: Vec<_> = tried
+        .iter()
+        .filter_map(|rows| rows.as_ref().err())
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "shapes that cannot be tried: {failed:#?}"
+    );
+    Ok(tried.into_iter().flatten().flatten().collect())
+}
+
+/// Compares with what is known of the released crates, or writes it.
+fn released(rows: &[Row], found: &str) -> Result<()> {
+    println!("{found}");
+    match std::env::var("REUSE_TRUTH").as_deref() {
+        Ok("write") => {
+            std::fs::write(stock_file(), stock_text(rows, &Cells::new()))?;
+        }
+        Ok("merge") => std::fs::write(stock_file(), stock_text(rows, &stock()))?,
+        _ => {
+            let text = stock_text(rows, &stock());
+            assert!(
+                text == std::fs::read_to_string(stock_file())?,
+                "the released crates no longer give what truth/stock.txt says: run with \
+                 REUSE_TRUTH=write and read the difference"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn key(row: &Row) -> (String, String) {
+    (row.shape.to_string(), row.setting.to_string())
+}
+
+/// The lines of `truth/stock.txt`; what differs from what is known is left open.
+fn stock_text(rows: &[Row], known: &Cells) -> String {
+    let mut text = STOCK_HEAD.to_string();
+    for row in rows {
+        let cells: Vec<_> = row
+            .cells
+            .iter()
+            .enumerate()
+            .map(|(column, cell)| {
+                let before = known.get(&key(row)).map_or(*cell, |cells| cells[column]);
+                let cell = if before == *cell { before } else { Cell::OPEN };
+                cell.to_string()
+            })
+            .collect();
+        let _ = writeln!(
+            text,
+            "{} | {} | {}",
+            row.shape,
+            row.setting,
+            cells.join(" ")
+        );
+    }
+    text
+}
+
+/// The lines of `truth/stock.txt`, read.
+fn stock() -> Cells {
+    let text = std::fs::read_to_string(stock_file()).unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let fields: Vec<_> = line.split(" | ").collect();
+            let [shape, setting, cells] = fields[..] else {
+                panic!("not a line of truth/stock.txt: {line}");
+            };
+            let cells: Vec<_> = cells
+                .split(' ')
+                .map(|cell| Cell(cell.chars().next().unwrap_or_default()))
+                .collect();
+            assert_eq!(cells.len(), PROMISES.len(), "{line}");
+            ((shape.to_string(), setting.to_string()), cells)
+        })
+        .collect()
+}
+
+/// One row a shape, the worst cell of its settings: released and patched.
+fn table(rows: &[Row], stock: &Cells) -> String {
+    let mut shapes: Vec<(&str, Vec<&Row>)> = vec![];
+    for row in rows {
+        match shapes.last_mut() {
+            Some((shape, rows)) if *shape == row.shape => rows.push(row),
+            _ => shapes.push((row.shape, vec![row])),
+        }
+    }
+    let width = shapes
+        .iter()
+        .map(|(shape, _)| shape.len())
+        .max()
+        .unwrap_or(0);
+    let mut text =
+        String::from("Each cell: the released crates, then the patched ones.\n\n");
+    for (cell, meaning) in LEGEND {
+        let _ = writeln!(text, "  {cell}  {meaning}");
+    }
+    text.push('\n');
+    for (promise, meaning) in PROMISES {
+        let _ = writeln!(text, "  {promise:<6}  {meaning}");
+    }
+    let _ = write!(text, "\n{:width$}", "");
+    for (promise, _) in PROMISES {
+        let _ = write!(text, " {promise:<6}");
+    }
+    text.truncate(text.trim_end().len());
+    text.push_str("  settings\n");
+    for (shape, rows) in shapes {
+        let _ = write!(text, "{shape:width$}");
+        for column in 0..PROMISES.len() {
+            let worst = |cells: &mut dyn Iterator<Item = Cell>| {
+                let cells = cells.reduce(|one, other| {
+                    if one == Cell::NONE {
+                        other
+                    } else {
+                        one.and(other)
+                    }
+                });
+                cells.unwrap_or(Cell::NONE)
+            };
+            let patched = worst(&mut rows.iter().map(|row| row.cells[column]));
+            let known = rows.iter().filter_map(|row| stock.get(&key(row)));
+            let released = worst(&mut known.map(|cells| cells[column]));
+            let _ = write!(text, " {:<6}", format!("{released} {patched}"));
+        }
+        let settings: Vec<_> = rows.iter().map(|row| row.setting).collect();
+        let _ = writeln!(text, "  {}", settings.join(", "));
+    }
+    text
+}
