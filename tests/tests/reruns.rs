@@ -2,8 +2,8 @@
 //! reset.
 //!
 //! ```text
-//!   reruns/scan.rs, aggregate.rs, ...   shapes that are right after a reset today
-//!   reruns/wrong_today.rs               shapes that are not, shown as what they are
+//!   reruns/scan.rs, aggregate.rs, ...   shapes of each kind
+//!   reruns/shared_state.rs              shapes whose nodes share run state
 //!   reruns/contract.rs                  what a reset copy promises beyond its rows
 //! ```
 //!
@@ -19,61 +19,51 @@ mod join;
 mod recursion;
 #[path = "reruns/scan.rs"]
 mod scan;
+#[path = "reruns/shared_state.rs"]
+mod shared_state;
 #[path = "reruns/sort.rs"]
 mod sort;
 #[path = "reruns/subquery.rs"]
 mod subquery;
 #[path = "reruns/wrapper.rs"]
 mod wrapper;
-#[path = "reruns/wrong_today.rs"]
-mod wrong_today;
 
 use datafusion::error::Result;
 use reuse_tests::compare::compare;
 use reuse_tests::data::Data;
 use reuse_tests::shape::Shape;
 
-/// Checks that a reset copy of `shape` keeps every promise but for the metrics of its
-/// file scans, and keeps all that its runs gave as snapshot `name`.
+/// Checks that a reset copy of `shape` keeps every promise, and keeps all that its runs
+/// gave as snapshot `name`.
 async fn right_after_reset(name: &str, shape: Shape) -> Result<()> {
-    let data = Data::new()?;
-    let (text, all) = compare(&data, &shape).await?;
-    // The snapshot first: it shows what went wrong.
-    snapshot(&format!("right_after_reset__{name}"), &text);
-    for (settings, runs) in all {
-        let departures = runs.departures();
-        assert!(departures.is_empty(), "{settings}: {departures:?}\n{text}");
-        for node in runs.metrics() {
-            // `wrong_today::file_scan_metrics_add_up` has these.
-            assert_eq!(node, "DataSourceExec", "{settings}: has metrics\n{text}");
-        }
-    }
-    Ok(())
+    all_right(&format!("right_after_reset__{name}"), &[shape]).await
 }
 
-/// Checks that a reset copy of each shape, under each of its settings, still departs
-/// from the fresh plan in all of `departures`, and keeps what the runs gave as snapshot
-/// `name`.
-async fn wrong_today(name: &str, shapes: &[Shape], departures: &[&str]) -> Result<()> {
+/// As [`right_after_reset`], for shapes that share run state.
+async fn all_right_after_reset(name: &str, shapes: &[Shape]) -> Result<()> {
+    all_right(&format!("shared_state__{name}"), shapes).await
+}
+
+async fn all_right(name: &str, shapes: &[Shape]) -> Result<()> {
     let data = Data::new()?;
     let mut texts = vec![];
     let mut found = vec![];
     for shape in shapes {
         let (text, all) = compare(&data, shape).await?;
         for (settings, runs) in all {
-            found.push((shape.sql, settings, runs.departures()));
+            let metrics = runs.metrics().to_vec();
+            found.push((shape.sql, settings, runs.departures(), metrics));
         }
         texts.push(text);
     }
-    snapshot(&format!("wrong_today__{name}"), &texts.join("\n"));
-    for (sql, settings, found) in found {
-        for departure in departures {
-            assert!(
-                found.iter().any(|text| text == departure),
-                "{sql} ({settings}) keeps `{departure}`. Repaired? Then move the case to \
-                 right_after_reset; departs in {found:?}"
-            );
-        }
+    // The snapshot first: it shows what went wrong.
+    snapshot(name, &texts.join("\n"));
+    for (sql, settings, departures, metrics) in found {
+        assert!(departures.is_empty(), "{sql} ({settings}): {departures:?}");
+        assert!(
+            metrics.is_empty(),
+            "{sql} ({settings}): metrics of {metrics:?}"
+        );
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ async fn min_max() -> Result<()> {
     right_after_reset("min_max", shape).await
 }
 
-/// With dynamic filters on it is `wrong_today::min_max_partial_aggregate`.
+/// With dynamic filters on it is `shared_state::min_max_partial_aggregate`.
 #[tokio::test(flavor = "multi_thread")]
 async fn min_max_parquet() -> Result<()> {
     let shape = Shape::new("SELECT max(k) AS high FROM big WHERE v >= 10").under(&[

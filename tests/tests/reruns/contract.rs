@@ -120,7 +120,7 @@ async fn schema_and_partitioning_are_the_originals() -> Result<()> {
 }
 
 /// (5) A copy's metrics are those of its own run. File scans are
-/// `wrong_today::file_scan_metrics_add_up`.
+/// `shared_state::file_scan_metrics_start_empty`.
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_start_empty() -> Result<()> {
     let data = Data::new()?;

@@ -102,7 +102,7 @@ async fn hash_join_right_anti() -> Result<()> {
 }
 
 /// The build side is a file that changes between the runs. With dynamic filters on it
-/// is `wrong_today::dynamic_filter_hash_join_parquet_probe`.
+/// is `shared_state::dynamic_filter_hash_join_parquet_probe`.
 #[tokio::test(flavor = "multi_thread")]
 async fn hash_join_changed_build_side() -> Result<()> {
     let shape = Shape::new("SELECT big.v FROM bc JOIN big ON bc.k = big.k")

@@ -37,7 +37,7 @@ async fn topk_offset() -> Result<()> {
     right_after_reset("topk_offset", shape).await
 }
 
-/// With dynamic filters on it is `wrong_today::dynamic_filter_topk_parquet`.
+/// With dynamic filters on it is `shared_state::dynamic_filter_topk_parquet`.
 #[tokio::test(flavor = "multi_thread")]
 async fn topk_parquet() -> Result<()> {
     let shape = Shape::new("SELECT k FROM big ORDER BY k LIMIT 3")

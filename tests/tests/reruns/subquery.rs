@@ -1,5 +1,5 @@
 //! Subqueries that planning turns into joins. Scalar ones stay subqueries and are in
-//! `wrong_today`.
+//! `shared_state`.
 
 use datafusion::error::Result;
 use reuse_tests::shape::Shape;

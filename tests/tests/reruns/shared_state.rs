@@ -1,5 +1,6 @@
-//! Shapes that a reset does not get right today, each shown as what it is. A case that
-//! is repaired fails here and moves to the file of its kind.
+//! Shapes whose nodes share run state, which a reset of the released version does not keep
+//! together or does not take apart: dynamic filters, the results of scalar subqueries, the
+//! metrics of file scans.
 
 use std::sync::Arc;
 
@@ -7,18 +8,18 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::common::collect;
 use datafusion::prelude::SessionContext;
-use reuse_tests::compare::{TWO_COPIES_AT_ONCE, reset};
+use reuse_tests::compare::reset;
 use reuse_tests::data::Data;
 use reuse_tests::run::run;
 use reuse_tests::shape::{EVERY_SETTING, Order, Settings, Shape};
 
-use crate::{snapshot, wrong_today};
+use crate::{all_right_after_reset, snapshot};
 
 const ROW_FILTER: &[(&str, &str)] = &[("execution.parquet.pushdown_filters", "true")];
 const SPLIT_FILES: &[(&str, &str)] = &[("optimizer.repartition_file_min_size", "1")];
 const SPLIT_FILES_AND_ROW_FILTER: &[(&str, &str)] = &[SPLIT_FILES[0], ROW_FILTER[0]];
 
-/// A reset gives the sort a new filter, and the scan keeps the one of the first run.
+/// The sort and the scan share a filter.
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_filter_topk_parquet() -> Result<()> {
     let shapes = [
@@ -32,25 +33,20 @@ async fn dynamic_filter_topk_parquet() -> Result<()> {
                 Settings::new(4, true).with(ROW_FILTER),
             ]),
     ];
-    wrong_today("dynamic_filter_topk_parquet", &shapes, &["reset"]).await
+    all_right_after_reset("dynamic_filter_topk_parquet", &shapes).await
 }
 
-/// As [`dynamic_filter_topk_parquet`], where the rows happen to be right: the stale
-/// filter only drops row groups, and leaves the one that holds them.
+/// As [`dynamic_filter_topk_parquet`], where a stale filter drops row groups only, and
+/// leaves the one that holds the rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_filter_topk_parquet_row_groups() -> Result<()> {
     let shapes = [Shape::new("SELECT k FROM big ORDER BY k LIMIT 3")
         .ordered()
         .under(&[Settings::new(1, true), Settings::new(4, true)])];
-    wrong_today(
-        "dynamic_filter_topk_parquet_row_groups",
-        &shapes,
-        &["plan display"],
-    )
-    .await
+    all_right_after_reset("dynamic_filter_topk_parquet_row_groups", &shapes).await
 }
 
-/// A reset leaves the join without a filter, and the scan keeps the first run's.
+/// The join and the scan share a filter.
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_filter_hash_join_parquet_probe() -> Result<()> {
     let shapes = [
@@ -59,17 +55,11 @@ async fn dynamic_filter_hash_join_parquet_probe() -> Result<()> {
             Settings::new(4, true).with(ROW_FILTER),
         ]),
     ];
-    wrong_today(
-        "dynamic_filter_hash_join_parquet_probe",
-        &shapes,
-        &["reset, data changed", "plan display"],
-    )
-    .await
+    all_right_after_reset("dynamic_filter_hash_join_parquet_probe", &shapes).await
 }
 
-/// As [`dynamic_filter_hash_join_parquet_probe`], where the rows happen to be right: the
-/// build side is the same in every run, or its new key is in a row group that the
-/// stale filter leaves.
+/// As [`dynamic_filter_hash_join_parquet_probe`], where the build side is the same in every
+/// run, or its new key is in a row group that a stale filter leaves.
 #[tokio::test(flavor = "multi_thread")]
 async fn dynamic_filter_hash_join_parquet_probe_row_groups() -> Result<()> {
     let settings = [Settings::new(1, true), Settings::new(4, true)];
@@ -77,46 +67,33 @@ async fn dynamic_filter_hash_join_parquet_probe_row_groups() -> Result<()> {
         Shape::new("SELECT b.v FROM small s JOIN big b ON s.k = b.k").under(&settings),
         Shape::new("SELECT big.v FROM bc JOIN big ON bc.k = big.k").under(&settings),
     ];
-    wrong_today(
-        "dynamic_filter_hash_join_parquet_probe_row_groups",
-        &shapes,
-        &["plan display"],
-    )
-    .await
+    all_right_after_reset("dynamic_filter_hash_join_parquet_probe_row_groups", &shapes)
+        .await
 }
 
-/// `AggregateExec` has no reset: filter and bounds are the first run's.
+/// The aggregate and the scan share a filter, and the aggregate's streams its bounds.
 #[tokio::test(flavor = "multi_thread")]
 async fn min_max_partial_aggregate() -> Result<()> {
     let shapes = [
         Shape::new("SELECT max(k) AS high FROM big WHERE v >= 10")
-            .under(&[Settings::new(4, true).with(SPLIT_FILES)])
-            // One copy's bounds drop what the other has not read yet.
-            .open(TWO_COPIES_AT_ONCE),
+            .under(&[Settings::new(4, true).with(SPLIT_FILES)]),
         Shape::new("SELECT min(k) AS low FROM big WHERE v >= 10")
-            .under(&[Settings::new(4, true).with(SPLIT_FILES_AND_ROW_FILTER)])
-            .open(TWO_COPIES_AT_ONCE),
+            .under(&[Settings::new(4, true).with(SPLIT_FILES_AND_ROW_FILTER)]),
     ];
-    wrong_today("min_max_partial_aggregate", &shapes, &["reset"]).await
+    all_right_after_reset("min_max_partial_aggregate", &shapes).await
 }
 
-/// All copies share the slots of the subquery's result, and each fills them.
+/// A node and expressions below it share the slot of the subquery's result.
 #[tokio::test(flavor = "multi_thread")]
 async fn scalar_subquery_two_copies() -> Result<()> {
     let shapes = [
         Shape::new("SELECT k FROM mem WHERE k > (SELECT max(k) - 2 FROM mem)")
             .under(EVERY_SETTING),
     ];
-    wrong_today(
-        "scalar_subquery_two_copies",
-        &shapes,
-        &["two copies in turn", "two copies at once"],
-    )
-    .await
+    all_right_after_reset("scalar_subquery_two_copies", &shapes).await
 }
 
-/// A reset empties the slots that a run under way reads from. Small batches keep that
-/// run under way.
+/// A reset while a run reads the slots. Small batches keep that run under way.
 #[tokio::test(flavor = "multi_thread")]
 async fn scalar_subquery_reset_while_running() -> Result<()> {
     let shapes =
@@ -124,17 +101,12 @@ async fn scalar_subquery_reset_while_running() -> Result<()> {
             Shape::new("SELECT k FROM mem WHERE k > (SELECT max(k) - 50 FROM mem)")
                 .under(&[Settings::new(1, true).with(&[("execution.batch_size", "5")])]),
         ];
-    wrong_today(
-        "scalar_subquery_reset_while_running",
-        &shapes,
-        &["reset while running (original | copy)"],
-    )
-    .await
+    all_right_after_reset("scalar_subquery_reset_while_running", &shapes).await
 }
 
-/// The metrics of a file scan live in the source that all copies share.
+/// The metrics of a file scan live in its source.
 #[tokio::test(flavor = "multi_thread")]
-async fn file_scan_metrics_add_up() -> Result<()> {
+async fn file_scan_metrics_start_empty() -> Result<()> {
     let settings = Settings::new(1, true);
     let sql = "SELECT a FROM multi";
     let data = Data::new()?;
@@ -154,7 +126,6 @@ async fn file_scan_metrics_add_up() -> Result<()> {
     };
     run(&original, &session.task_ctx(), Order::Any).await;
     line("the original, run", "400", &original);
-    let once = rows(&original);
     let copy = reset(&original)?;
     line("a copy, not run yet", "none", &copy);
     run(&copy, &session.task_ctx(), Order::Any).await;
@@ -163,13 +134,11 @@ async fn file_scan_metrics_add_up() -> Result<()> {
     run(&second, &session.task_ctx(), Order::Any).await;
     line("a copy of the copy, run", "400", &second);
     line("the original, after them", "400", &original);
-    snapshot("wrong_today__file_scan_metrics_add_up", &text);
+    snapshot("shared_state__file_scan_metrics_start_empty", &text);
 
-    assert_ne!(
-        rows(&second),
-        once,
-        "repaired? Then move the case to contract::metrics_start_empty, and no longer \
-         except `DataSourceExec` in right_after_reset"
+    assert_eq!(
+        [rows(&original), rows(&copy), rows(&second)],
+        ["400", "400", "400"]
     );
     Ok(())
 }
@@ -205,11 +174,7 @@ async fn one_partition_of_each_copy() -> Result<()> {
         assert_eq!(copies, anew, "{settings}");
         rows_of_copies.push(copies);
     }
-    snapshot("wrong_today__one_partition_of_each_copy", &text);
-    assert_ne!(
-        rows_of_copies[0], 400,
-        "repaired? Then move the case to contract"
-    );
+    snapshot("shared_state__one_partition_of_each_copy", &text);
     assert_eq!(rows_of_copies[1], 400, "without work stealing");
     Ok(())
 }
