@@ -253,7 +253,31 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     first_line(text.unwrap_or("a payload that is no text"))
 }
 
-/// What an internal error says after its first line is the same for all of them.
+/// What an internal error says after its first line is the same for all of them. Which
+/// partition it names depends on which was first to fail.
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim().to_string()
+    const PARTITION: &str = "partition ";
+    let line = text.lines().next().unwrap_or_default().trim();
+    let mut parts = line.split(PARTITION);
+    let mut first = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        let number = if rest.len() < part.len() { "<n>" } else { "" };
+        first.extend([PARTITION, number, rest]);
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_no_partition() {
+        let text = "Repartition: partition 12 ran, a partition not used yet\nmore";
+        assert_eq!(
+            first_line(text),
+            "Repartition: partition <n> ran, a partition not used yet"
+        );
+    }
 }

@@ -38,7 +38,7 @@ use futures::StreamExt;
 use steps::{Try, attempt, shrink};
 
 /// What CI tries.
-const SEEDS: std::ops::Range<u64> = 0..800;
+const SEEDS: std::ops::Range<u64> = 0..1200;
 /// What `tests/stock` tries: the first of these.
 const SEEDS_OF_RELEASE: std::ops::Range<u64> = 0..100;
 

@@ -159,7 +159,9 @@ pub async fn attempt(tables: &Tables, it: &Try) -> Result<Ended> {
     let plan = match world.plan(&session).await {
         Ok(plan) => plan,
         Err(error) => {
-            ended.skipped = Some(format!("not planned: {error}"));
+            let text = error.to_string();
+            let text = text.lines().next().unwrap_or_default();
+            ended.skipped = Some(format!("not planned: {text}"));
             return Ok(ended);
         }
     };
