@@ -84,7 +84,7 @@ fn unpack(project: &Project, client: &Artifact, root: &Path) -> Result<PathBuf> 
     workspace::table(&mut manifest, "workspace")?
         .insert("members".into(), members.into());
     manifest.extend(workspace::profile(project)?);
-    manifest.extend(workspace::patch(project, |_| true));
+    manifest.extend(workspace::patch(project, root, |_| true)?);
     let path = root.join("Cargo.toml");
     workspace::write(&path, &toml::to_string(&manifest)?)?;
 

@@ -107,7 +107,9 @@ fn add_program(project: &Project, folder: &Path, variant: &str) -> Result<()> {
     let lock = if variant == STOCK {
         "tests/stock-extension/Cargo.lock"
     } else {
-        manifest_table.extend(workspace::patch(project, |name| name != "datafusion-ffi"));
+        manifest_table.extend(workspace::patch(project, folder, |name| {
+            name != "datafusion-ffi"
+        })?);
         "Cargo.lock"
     };
     workspace::write(&manifest, &toml::to_string(&manifest_table)?)?;

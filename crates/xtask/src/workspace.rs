@@ -41,15 +41,30 @@ pub fn profile(project: &Project) -> Result<Table> {
     Ok(root.remove_entry("profile").into_iter().collect())
 }
 
-/// `[patch.crates-io]` with the patched crates of the checkout that `wanted` is true for.
-pub fn patch(project: &Project, wanted: impl Fn(&str) -> bool) -> Table {
+/// `[patch.crates-io]` with the patched crates of the checkout that `wanted` is true for, for
+/// the workspace in `root`.
+///
+/// Cargo tells builds of a local package apart by its place in the workspace. So that these
+/// are the ones of the checkout, they are in the same place: below a link to `upstream/`.
+pub fn patch(
+    project: &Project,
+    root: &Path,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Table> {
+    let link = root.join("upstream");
+    if link.is_symlink() {
+        fs::remove_file(&link)
+            .with_context(|| format!("cannot remove {}", link.display()))?;
+    }
+    std::os::unix::fs::symlink(project.upstream(), &link)
+        .with_context(|| format!("cannot make the link {}", link.display()))?;
     let crates = check::crates(project)
         .into_iter()
         .filter(|(name, _)| wanted(name))
-        .map(|(name, path)| (name.to_string(), path_to(&project.root.join(path))))
+        .map(|(name, path)| (name.to_string(), path_to(Path::new(&path))))
         .collect::<Table>();
     let patch = Table::from_iter([("crates-io".to_string(), crates.into())]);
-    Table::from_iter([("patch".to_string(), patch.into())])
+    Ok(Table::from_iter([("patch".to_string(), patch.into())]))
 }
 
 fn path_to(folder: &Path) -> Value {
