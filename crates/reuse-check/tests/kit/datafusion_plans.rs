@@ -1,4 +1,4 @@
-//! Plans of DataFusion's own nodes. What is wrong here is wrong in DataFusion 55.
+//! Plans of DataFusion's own nodes, patched: nothing is wrong with them.
 
 use std::fs::File;
 use std::path::Path;
@@ -87,9 +87,11 @@ fn check(ctx: &SessionContext, query: &'static str) -> ReuseCheck {
     .with_time_limit(Duration::from_secs(5))
 }
 
-fn names(report: &Report) -> Vec<&str> {
-    let findings = report.findings().iter();
-    findings.map(|finding| finding.name.as_str()).collect()
+/// The report, whichever partition of a second run is the first to fail.
+fn text(report: &Report) -> String {
+    (0..4).fold(report.to_string(), |text, partition| {
+        text.replace(&format!("partition {partition} has"), "partition N has")
+    })
 }
 
 /// A join whose build side changes from 1 and 5 to 7.
@@ -112,18 +114,18 @@ async fn hash_join_without_a_dynamic_filter() -> Result<()> {
         let off = "SET datafusion.optimizer.enable_dynamic_filter_pushdown = false";
         ctx.sql(off).await?.collect().await?;
         let report = check_hash_join(&ctx).await?;
-        insta::assert_snapshot!(name, report);
+        insta::assert_snapshot!(name, text(&report));
         assert!(report.is_ok(), "{report}");
     }
     Ok(())
 }
 
-/// The join gets a new filter with each reset, the `FilterExec` below keeps the first.
+/// The join and the `FilterExec` below share a filter.
 #[tokio::test]
 async fn hash_join_with_a_dynamic_filter() -> Result<()> {
     let report = check_hash_join(&session(1)).await?;
-    insta::assert_snapshot!("hash_join_with_a_dynamic_filter", report);
-    assert_eq!(names(&report), ["HashJoinExec"]);
+    insta::assert_snapshot!("hash_join_with_a_dynamic_filter", text(&report));
+    assert!(report.is_ok(), "{report}");
     Ok(())
 }
 
@@ -133,11 +135,8 @@ async fn top_k_over_files() -> Result<()> {
     let _dir = register_files(&ctx).await?;
     let query = "SELECT v FROM files ORDER BY v LIMIT 1";
     let report = check(&ctx, query).run().await?;
-    insta::assert_snapshot!("top_k_over_files", report);
-    assert_eq!(
-        names(&report),
-        ["DataSourceExec", "DataSourceExec", "SortExec(TopK)"]
-    );
+    insta::assert_snapshot!("top_k_over_files", text(&report));
+    assert!(report.is_ok(), "{report}");
     Ok(())
 }
 
@@ -146,9 +145,8 @@ async fn file_scan_of_4_partitions() -> Result<()> {
     let ctx = session(4);
     let _dir = register_files(&ctx).await?;
     let report = check(&ctx, "SELECT v + 1 AS w FROM files").run().await?;
-    insta::assert_snapshot!("file_scan_of_4_partitions", report);
-    // Its metrics, and nothing else.
-    assert_eq!(names(&report), ["DataSourceExec", "DataSourceExec"]);
+    insta::assert_snapshot!("file_scan_of_4_partitions", text(&report));
+    assert!(report.is_ok(), "{report}");
     Ok(())
 }
 
@@ -165,8 +163,8 @@ async fn scalar_subquery() -> Result<()> {
         })
         .run()
         .await?;
-    insta::assert_snapshot!("scalar_subquery", report);
-    assert_eq!(names(&report), ["ScalarSubqueryExec", "ScalarSubqueryExec"]);
+    insta::assert_snapshot!("scalar_subquery", text(&report));
+    assert!(report.is_ok(), "{report}");
     Ok(())
 }
 
@@ -176,7 +174,7 @@ async fn recursive_query() -> Result<()> {
     let query = "WITH RECURSIVE r AS (SELECT 1 AS v UNION ALL SELECT v + 1 FROM r \
                  WHERE v < 5) SELECT * FROM r";
     let report = check(&ctx, query).run().await?;
-    insta::assert_snapshot!("recursive_query", report);
+    insta::assert_snapshot!("recursive_query", text(&report));
     assert!(report.is_ok(), "{report}");
     Ok(())
 }
@@ -194,7 +192,7 @@ async fn group_by_of_4_partitions() -> Result<()> {
         })
         .run()
         .await?;
-    insta::assert_snapshot!("group_by_of_4_partitions", report);
+    insta::assert_snapshot!("group_by_of_4_partitions", text(&report));
     assert!(report.is_ok(), "{report}");
     Ok(())
 }
