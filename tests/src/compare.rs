@@ -38,8 +38,6 @@ use crate::shape::{Order, Settings, Shape};
 
 /// Label of the one run that promises nothing.
 pub const BARE_RERUN: &str = "bare rerun";
-/// Label of two copies that run at the same time.
-pub const TWO_COPIES_AT_ONCE: &str = "two copies at once";
 
 /// Width of the first column in a snapshot.
 const LABEL: usize = 12;
@@ -191,7 +189,7 @@ impl Runs {
         let mut outcomes = [one, two];
         // Which of the two is the first to go wrong is open.
         outcomes.sort();
-        lines.push(Line::new(TWO_COPIES_AT_ONCE, outcomes));
+        lines.push(Line::new("two copies at once", outcomes));
 
         let p = plan().await?;
         let outcomes = match start(&p, &runner.task).await {

@@ -354,10 +354,15 @@ impl Writer<'_> {
             return relation;
         }
         let a = self.name();
+        Self::with_number(&a, relation, &format!("length({a}.c0)"))
+    }
+
+    /// `relation` with `number` over its rows, which are `alias`, as one more column.
+    fn with_number(alias: &str, relation: Relation, number: &str) -> Relation {
         let n = relation.columns.len();
         let sql = format!(
-            "SELECT {}, length({a}.c0) AS c{n} FROM ({}) {a}",
-            Self::all(&a, &relation),
+            "SELECT {}, {number} AS c{n} FROM ({}) {alias}",
+            Self::all(alias, &relation),
             relation.sql
         );
         let mut columns = relation.columns;
@@ -427,19 +432,7 @@ impl Writer<'_> {
                  ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
             ),
         };
-        let n = input.columns.len();
-        let sql = format!(
-            "SELECT {}, {function} AS c{n} FROM ({}) {a}",
-            Self::all(&a, &input),
-            input.sql
-        );
-        let mut columns = input.columns;
-        columns.push(Number);
-        Relation {
-            sql,
-            columns,
-            rows: input.rows,
-        }
+        Self::with_number(&a, input, &function)
     }
 
     fn set(&mut self, depth: usize) -> Relation {
@@ -510,20 +503,8 @@ impl Writer<'_> {
         let (a, b) = (self.name(), self.name());
         let (x, y) = (self.number(&a, &input), self.number(&b, &inner));
         let function = self.pick(&["max", "min", "count"]);
-        let n = input.columns.len();
-        let sql = format!(
-            "SELECT {}, {x} + (SELECT {function}({y}) FROM ({}) {b}) AS c{n} FROM ({}) {a}",
-            Self::all(&a, &input),
-            inner.sql,
-            input.sql
-        );
-        let mut columns = input.columns;
-        columns.push(Number);
-        Relation {
-            sql,
-            columns,
-            rows: input.rows,
-        }
+        let number = format!("{x} + (SELECT {function}({y}) FROM ({}) {b})", inner.sql);
+        Self::with_number(&a, input, &number)
     }
 
     fn project(&mut self, depth: usize) -> Relation {
