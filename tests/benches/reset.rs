@@ -91,39 +91,37 @@ fn released(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         .data()
 }
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 31;
 
-/// The median time of one call of `f`, without `setup` and without dropping the result.
-fn median<T, R>(mut setup: impl FnMut() -> T, mut f: impl FnMut(T) -> R) -> Duration {
-    let mut times: Vec<_> = (0..ROUNDS)
-        .map(|_| {
-            let input = setup();
-            let start = Instant::now();
-            let result = black_box(f(input));
-            let time = start.elapsed();
-            drop(result);
-            time
-        })
-        .collect();
+/// The time of one call of `f`, without dropping the result.
+fn time<R>(f: impl FnOnce() -> R) -> Duration {
+    let start = Instant::now();
+    let result = black_box(f());
+    let time = start.elapsed();
+    drop(result);
+    time
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
-    times[ROUNDS / 2]
+    times[times.len() / 2]
 }
 
 fn main() -> Result<()> {
     let plan = model()?;
     let nodes = nodes(&plan);
-    let setup = || Arc::clone(&plan);
     let runtime = tokio::runtime::Runtime::new()?;
 
-    let released = median(setup, |plan| released(plan).unwrap());
-    let reset = median(setup, |plan| reset_plan_states(plan).unwrap());
-    let run = median(
-        || reset_plan_states(Arc::clone(&plan)).unwrap(),
-        |plan| {
-            let context = Arc::new(TaskContext::default());
-            runtime.block_on(collect(plan, context)).unwrap()
-        },
-    );
+    // In turns, so that what else the machine does meets all of them.
+    let [mut released_times, mut reset_times, mut run_times] = [vec![], vec![], vec![]];
+    for _ in 0..ROUNDS {
+        released_times.push(time(|| released(Arc::clone(&plan)).unwrap()));
+        reset_times.push(time(|| reset_plan_states(Arc::clone(&plan)).unwrap()));
+        let copy = reset_plan_states(Arc::clone(&plan))?;
+        let context = Arc::new(TaskContext::default());
+        run_times.push(time(|| runtime.block_on(collect(copy, context)).unwrap()));
+    }
+    let [released, reset, run] = [released_times, reset_times, run_times].map(median);
 
     println!("{nodes} nodes, {} hash joins", CHAINS * JOINS);
     for (name, time) in [("released reset", released), ("reset", reset), ("run", run)] {

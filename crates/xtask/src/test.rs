@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 pub fn run(project: &Project, args: &Args) -> Result<()> {
-    let mut steps = Steps::new(12 + 2 * usize::from(args.upstream));
+    let mut steps = Steps::new(12 + 3 * usize::from(args.upstream));
     steps.step("test the tool itself", || {
         process::run(
             process::cargo()?
@@ -79,6 +79,15 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
         steps.step("run upstream's suites of the patched crates", || {
             process::run(&mut upstream_tests(project)?, "run upstream's suites")
         })?;
+        steps.step(
+            "try the query shapes and random plans on the released crates",
+            || {
+                process::run(
+                    &mut released_tests(project)?,
+                    "find what the patches repair in the released crates",
+                )
+            },
+        )?;
         steps.step(
             "run the suite of a real Rust client, ddx-datafusion, on the patched crates",
             || client::test(project, client::pinned(project, "ddx-datafusion")?),
@@ -196,6 +205,17 @@ fn upstream_tests(project: &Project) -> Result<Command> {
             cargo.args(["-p", name]);
         }
     }
+    Ok(cargo)
+}
+
+/// The truth table and the random plans against the released crates: fails if these no
+/// longer give what the table says of them.
+fn released_tests(project: &Project) -> Result<Command> {
+    let mut cargo = wheel::cargo(project, "test")?;
+    cargo
+        .args(["--locked", "--no-fail-fast", "--manifest-path"])
+        .arg(project.root.join("tests/stock/Cargo.toml"))
+        .env("INSTA_UPDATE", "no");
     Ok(cargo)
 }
 
