@@ -169,13 +169,22 @@ fn doctests(project: &Project, venv: &Venv, module: &str) -> Result<()> {
     })
 }
 
+/// Every test that is asked for, failed ones or not. A snapshot that differs is a failure,
+/// never a new snapshot.
+fn cargo_test(project: &Project) -> Result<Command> {
+    let mut cargo = wheel::cargo(project, "test")?;
+    cargo
+        .args(["--locked", "--no-fail-fast"])
+        .env("INSTA_UPDATE", "no");
+    Ok(cargo)
+}
+
 /// Ours and datafusion-ffi, with what its integration tests need, in one command: they
 /// have the features of the wheel, so that nothing compiles twice. `all` adds the targets
 /// that are neither a library nor a test, and the documentation.
 fn rust_tests(project: &Project, all: bool) -> Result<Command> {
-    let mut cargo = wheel::cargo(project, "test")?;
+    let mut cargo = cargo_test(project)?;
     cargo
-        .args(["--locked", "--no-fail-fast"])
         .args([
             "-p",
             "reuse-tests",
@@ -184,9 +193,7 @@ fn rust_tests(project: &Project, all: bool) -> Result<Command> {
             "-p",
             "datafusion-ffi",
         ])
-        .args(["--features", "datafusion-ffi/integration-tests"])
-        // A snapshot that differs is a failure, never a new snapshot.
-        .env("INSTA_UPDATE", "no");
+        .args(["--features", "datafusion-ffi/integration-tests"]);
     if !all {
         cargo.args(["--lib", "--tests"]);
     }
@@ -196,10 +203,7 @@ fn rust_tests(project: &Project, all: bool) -> Result<Command> {
 /// The unit tests and doc tests of the other patched crates. They ask for features that
 /// the wheel does not have, so DataFusion is compiled once more for them.
 fn upstream_tests(project: &Project) -> Result<Command> {
-    let mut cargo = wheel::cargo(project, "test")?;
-    cargo
-        .args(["--locked", "--no-fail-fast"])
-        .env("INSTA_UPDATE", "no");
+    let mut cargo = cargo_test(project)?;
     for (name, _) in check::crates(project) {
         if name != "datafusion-ffi" {
             cargo.args(["-p", name]);
@@ -211,11 +215,10 @@ fn upstream_tests(project: &Project) -> Result<Command> {
 /// The truth table and the random plans against the released crates: fails if these no
 /// longer give what the table says of them.
 fn released_tests(project: &Project) -> Result<Command> {
-    let mut cargo = wheel::cargo(project, "test")?;
+    let mut cargo = cargo_test(project)?;
     cargo
-        .args(["--locked", "--no-fail-fast", "--manifest-path"])
-        .arg(project.root.join("tests/stock/Cargo.toml"))
-        .env("INSTA_UPDATE", "no");
+        .arg("--manifest-path")
+        .arg(project.root.join("tests/stock/Cargo.toml"));
     Ok(cargo)
 }
 
