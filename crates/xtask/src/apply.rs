@@ -162,7 +162,8 @@ fn remove(dir: &Path) -> Result<()> {
 pub fn build(project: &Project, to: &Path) -> Result<BTreeMap<String, String>> {
     let mut heads = BTreeMap::new();
     for (name, tree) in &project.line.tree {
-        let patches = series::read(project, name)?;
+        let mut patches = series::read(project, name)?;
+        patches.retain(|patch| !patch.message.trailers.is_for_branch(&tree.branch));
         let dir = to.join(name);
         fs::create_dir_all(&dir)
             .with_context(|| format!("cannot make {}", dir.display()))?;

@@ -103,9 +103,11 @@ fn patches(project: &Project) -> Result<()> {
     for (name, tree) in &project.line.tree {
         let patches = series::read(project, name)?;
         let subjects: Vec<_> = patches.iter().map(|p| &p.message.subject).collect();
+        let mut after_branch = false;
         for (i, patch) in patches.iter().enumerate() {
-            check_patch(project, tree, patch, &subjects[..i])
+            check_patch(project, tree, patch, &subjects[..i], after_branch)
                 .with_context(|| format!("patches/{}", patch.path.display()))?;
+            after_branch |= patch.message.trailers.is_for_branch(&tree.branch);
         }
     }
     Ok(())
@@ -116,6 +118,7 @@ fn check_patch(
     tree: &Tree,
     patch: &Patch,
     before: &[&String],
+    after_branch: bool,
 ) -> Result<()> {
     let message = &patch.message;
     ensure!(
@@ -140,15 +143,24 @@ fn check_patch(
         }
     }
     let base = &message.trailers.base;
+    let for_branch = message.trailers.is_for_branch(&tree.branch);
     ensure!(
-        tree.artifact.iter().any(|pinned| {
-            // By the repository's name too: the sdist's is that of a crate.
-            [pinned.name.as_str(), tree.name()]
-                .iter()
-                .any(|name| *base == format!("{name} {}", pinned.version))
-        }),
-        "`Base: {base}` is not an artifact of line {}",
+        for_branch || is_local || !after_branch,
+        "it applies to line {} and follows one that does not: change their order in the \
+         `series` file beside it",
         project.line.name
+    );
+    ensure!(
+        for_branch
+            || tree.artifact.iter().any(|pinned| {
+                // By the repository's name too: the sdist's is that of a crate.
+                [pinned.name.as_str(), tree.name()]
+                    .iter()
+                    .any(|name| *base == format!("{name} {}", pinned.version))
+            }),
+        "`Base: {base}` is neither an artifact of line {} nor a commit of {}",
+        project.line.name,
+        tree.branch
     );
     let needs = &message.trailers.depends_on;
     ensure!(
@@ -271,7 +283,7 @@ fn round_trip(project: &Project) -> Result<()> {
     apply::build(project, folder.path())?;
     for tree in project.line.tree.keys() {
         let dir = folder.path().join(tree);
-        for (path, bytes) in export::tree_files(&dir, tree)? {
+        for (path, bytes) in export::tree_files(project, &dir, tree)? {
             let found = fs::read(project.patches().join(&path))
                 .with_context(|| format!("cannot read patches/{}", path.display()))?;
             ensure!(
@@ -332,7 +344,10 @@ fn rustfmt(project: &Project) -> Result<()> {
     for (name, tree) in &project.line.tree {
         let mut files = BTreeSet::new();
         for patch in series::read(project, name)? {
-            files.extend(patch.touched());
+            // What the branch has is not here.
+            if !patch.message.trailers.is_for_branch(&tree.branch) {
+                files.extend(patch.touched());
+            }
         }
         for file in files.iter().filter(|file| file.ends_with(".rs")) {
             let path = project.upstream().join(name).join(file);

@@ -36,7 +36,7 @@ pub fn run(project: &Project) -> Result<()> {
             "upstream/{tree} has changes that are in no commit:\n{uncommitted}\n\
              Commit them there, one commit a change, and run this again."
         );
-        files.extend(tree_files(&dir, tree)?);
+        files.extend(tree_files(project, &dir, tree)?);
         heads.insert(tree.clone(), git::head(&dir)?);
     }
     for folder in project
@@ -60,8 +60,14 @@ pub fn run(project: &Project) -> Result<()> {
     Stamp::new(project, heads)?.write(&upstream)
 }
 
-/// The files of a tree's two series, by their place below `patches/`.
-pub fn tree_files(dir: &Path, tree: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+/// The files of a tree's two series, by their place below `patches/`. The patches that do
+/// not apply to the line are as they lie there.
+pub fn tree_files(
+    project: &Project,
+    dir: &Path,
+    tree: &str,
+) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let branch = &project.line.tree[tree].branch;
     let [filed, local] = series::folders(tree);
     let mut files = BTreeMap::new();
     let mut series = [String::new(), String::new()];
@@ -84,6 +90,12 @@ pub fn tree_files(dir: &Path, tree: &str) -> Result<BTreeMap<PathBuf, Vec<u8>>> 
                 "upstream/{tree}: two commits would be {}: change a subject",
                 path.display()
             );
+        }
+    }
+    for patch in series::read(project, tree)? {
+        if patch.message.trailers.is_for_branch(branch) {
+            series[0].push_str(&format!("{}.patch\n", patch.name()));
+            files.insert(patch.path, patch.bytes);
         }
     }
     let [filed_series, local_series] = series;

@@ -50,7 +50,9 @@ pub struct Trailers {
     pub issue: String,
     /// `no`, the pull request's address, or [`LOCAL`].
     pub forwarded: String,
-    /// The artifact it was written against.
+    /// What it was written against: an artifact of the line, such as
+    /// `datafusion-ffi 55.2.0`, or a commit of the branch that it is filed against, such as
+    /// `main 0123...`.
     pub base: String,
     /// The subjects of the patches that it needs, or `none`.
     pub depends_on: String,
@@ -62,6 +64,17 @@ pub const LOCAL: &str = "not-needed";
 impl Trailers {
     pub fn is_local(&self) -> bool {
         self.forwarded == LOCAL
+    }
+
+    /// Whether it changes what only `branch` has, so that it does not apply to the line. It
+    /// comes after those that do, and is written by git in a checkout of the branch.
+    pub fn is_for_branch(&self, branch: &str) -> bool {
+        self.base
+            .strip_prefix(branch)
+            .and_then(|rest| rest.strip_prefix(' '))
+            .is_some_and(|commit| {
+                commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit())
+            })
     }
 }
 
@@ -252,6 +265,19 @@ diff --git a/x b/x
         assert_eq!(message.body, "Body.");
         assert_eq!(message.trailers.base, "datafusion 1.0.0");
         assert!(!message.trailers.is_local());
+        assert!(!message.trailers.is_for_branch("main"));
+    }
+
+    #[test]
+    fn a_base_can_be_a_commit_of_the_branch() {
+        let base = "Base: main 0123456789abcdef0123456789abcdef01234567";
+        let patch = PATCH.replace("Base: datafusion 1.0.0", base);
+        let trailers = parse(patch.as_bytes()).unwrap().trailers;
+        assert!(trailers.is_for_branch("main"));
+        assert!(!trailers.is_for_branch("ma"));
+        let patch = PATCH.replace("Base: datafusion 1.0.0", "Base: main 0123");
+        let trailers = parse(patch.as_bytes()).unwrap().trailers;
+        assert!(!trailers.is_for_branch("main"));
     }
 
     #[test]

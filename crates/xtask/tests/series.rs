@@ -470,7 +470,7 @@ fn check_finds_each_change_made_by_hand() {
         patch,
         "Base: toy 1",
         "Base: toy 2",
-        &["`Base: toy 2.0.0` is not an artifact"],
+        &["`Base: toy 2.0.0` is neither an artifact of line 1 nor a commit of main"],
     );
     check(
         patch,
@@ -547,6 +547,53 @@ fn check_finds_each_change_made_by_hand() {
         toy.ok(&["check"])
             .contains("run `cargo xtask apply` to check the rest")
     );
+}
+
+/// A patch of a file that only upstream's branch has.
+#[test]
+fn a_patch_for_the_branch_is_listed_and_checked_but_not_applied() {
+    let toy = Toy::with_series();
+    let patch = toy
+        .read("patches/toys/answer-rightly.patch")
+        .replace("answer rightly", "answer there")
+        .replace("src/lib.rs", "src/only_there.rs")
+        .replace("Base: toy 1.0.0", &format!("Base: main {}", "1".repeat(40)))
+        .replace("Depends-on: none", "Depends-on: feat: answer rightly");
+    toy.write("patches/toys/answer-there.patch", &patch);
+    let series = "answer-rightly.patch\nanswer-there.patch\n";
+    toy.write("patches/toys/series", series);
+    toy.fails(&["check"], &["answer-there.patch is not in SHA256SUMS"]);
+    toy.ok(&["export"]);
+    assert_eq!(toy.read("patches/toys/answer-there.patch"), patch);
+    assert_eq!(toy.read("patches/toys/series"), series);
+    assert!(toy.read("UPSTREAM.md").contains("| main 1111"));
+    toy.ok(&["check"]);
+
+    toy.edit(
+        "patches/toys/series",
+        series,
+        "answer-there.patch\nanswer-rightly.patch\n",
+    );
+    toy.fails(
+        &["check"],
+        &["answer-there.patch", "not the subject of an earlier"],
+    );
+    toy.edit(
+        "patches/toys/answer-there.patch",
+        "feat: answer rightly\n---",
+        "none\n---",
+    );
+    toy.fails(
+        &["check"],
+        &["answer-rightly.patch", "follows one that does not"],
+    );
+    toy.write("patches/toys/answer-there.patch", &patch);
+    toy.write("patches/toys/series", series);
+
+    fs::remove_dir_all(toy.root().join("upstream")).unwrap();
+    toy.ok(&["apply"]);
+    toy.ok(&["check"]);
+    assert!(!toy.upstream().join("crates/toy/src/only_there.rs").exists());
 }
 
 #[test]
