@@ -13,6 +13,7 @@ fn series() {
     for folder in [
         "datafusion",
         "datafusion-python",
+        "datafusion-sqlparser-rs",
         "local/datafusion",
         "local/datafusion-python",
     ] {

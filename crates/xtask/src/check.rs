@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -243,8 +243,10 @@ pub fn crates(project: &Project) -> Vec<(&str, String)> {
     for (name, tree) in &project.line.tree {
         for pinned in &tree.artifact {
             if pinned.registry == Registry::Cargo {
-                let path = format!("upstream/{name}/{}", pinned.path.display());
-                crates.push((pinned.name.as_str(), path));
+                let path = Path::new("upstream").join(name);
+                // Without a slash at the end where the crate is all of the repository.
+                let path: PathBuf = path.join(&pinned.path).components().collect();
+                crates.push((pinned.name.as_str(), path.display().to_string()));
             }
         }
     }
