@@ -103,6 +103,19 @@ const PIECES: &[Setting] = &[
     setting("4 pieces", Settings::new(4, true).with(&[SPLIT, PIECEWISE])),
 ];
 
+/// What the released sqlparser needs to take the word MATERIALIZED, which the released
+/// DataFusion then ignores.
+const WORD: (&str, &str) = ("sql_parser.dialect", "postgresql");
+const CTE: &[Setting] = &[
+    setting("1", Settings::new(1, true).with(&[WORD])),
+    setting("4", Settings::new(4, true).with(&[SPLIT, WORD])),
+    setting("4 off", Settings::new(4, false).with(&[SPLIT, WORD])),
+    setting(
+        "8 parted rows",
+        Settings::new(8, true).with(&[SPLIT, PARTED, PARTED_ROWS, ROWS, WORD]),
+    ),
+];
+
 pub type Plan = Arc<dyn ExecutionPlan>;
 
 /// Which tables a shape reads.
@@ -294,6 +307,7 @@ pub fn cases() -> Vec<Case> {
         joins(),
         subqueries(),
         recursion(),
+        ctes(),
         nodes(),
     ]
     .into_iter()
@@ -1022,6 +1036,165 @@ fn recursion() -> Vec<Case> {
              SELECT x.a, y.a AS b FROM r x JOIN r y ON x.a = y.a + 1",
             HASH,
         ),
+    ]
+}
+
+/// Materialized CTEs, which the released crates compute wherever they are read.
+fn ctes() -> Vec<Case> {
+    let case = |name, sql: &str| Case::new(name, sql, CTE);
+    let x = "WITH x AS MATERIALIZED (SELECT k, g FROM mem WHERE k > 3)";
+    let with = |rest: &str| format!("{x} {rest}");
+    let hundred = (0..100).map(|i| format!("SELECT k + {i} AS k FROM x"));
+    let hundred = hundred.collect::<Vec<_>>().join(" UNION ALL ");
+    let join = "SELECT b.v, s.w FROM small s JOIN big b ON s.k = b.k";
+    let both_sides = with("SELECT p.k, q.g FROM x p JOIN x q ON p.k = q.k");
+    let levels = (1..8).map(|level| {
+        format!(
+            "l{level} AS MATERIALIZED (SELECT a.k, (a.g + b.g) % 7 AS g \
+             FROM l{} a JOIN l{} b ON a.k = b.k)",
+            level - 1,
+            level - 1
+        )
+    });
+    let levels = levels.collect::<Vec<_>>().join(", ");
+    let mut limit =
+        case("CTE, LIMIT above", &with("SELECT k FROM x LIMIT 5")).rows_open();
+    limit.settings.push(setting(
+        "4 small",
+        Settings::new(4, true).with(&[SPLIT, SMALL_BATCHES, WORD]),
+    ));
+    vec![
+        case("CTE, read once", &with("SELECT k, g FROM x WHERE g > 2")),
+        case("CTE, on both sides of a join", &both_sides),
+        case("CTE, never read", &with("SELECT k FROM lines")),
+        case("CTE, read 100 times", &with(&hundred)),
+        case(
+            "CTE, chained",
+            &with(
+                ", y AS MATERIALIZED (SELECT k + 1 AS k FROM x UNION ALL SELECT g FROM x) \
+                 SELECT a.k, b.g FROM y a JOIN x b ON a.k = b.k",
+            ),
+        ),
+        case(
+            "CTE, a chain that doubles",
+            &format!(
+                "WITH l0 AS MATERIALIZED (SELECT k, g FROM mem), {levels} SELECT * FROM l7"
+            ),
+        ),
+        case(
+            "CTE, nested",
+            "WITH x AS MATERIALIZED (WITH y AS MATERIALIZED (SELECT k, g FROM mem) \
+             SELECT a.k, b.g FROM y a JOIN y b ON a.k = b.k + 1) \
+             SELECT sum(a.k) AS s, b.g FROM x a JOIN x b ON a.k = b.k GROUP BY b.g",
+        ),
+        case(
+            "CTE, columns renamed",
+            "WITH x (a, b) AS MATERIALIZED (SELECT k, g FROM mem) \
+             SELECT x.a, y.b FROM x JOIN x y ON x.b = y.a",
+        ),
+        case(
+            "CTE, readers that filter and project",
+            &with(
+                "SELECT p.k, q.g FROM (SELECT k FROM x WHERE k < 50) p \
+                 JOIN (SELECT k, g FROM x WHERE g = 2) q ON p.k = q.k",
+            ),
+        ),
+        case(
+            "CTE, no rows",
+            "WITH x AS MATERIALIZED (SELECT k, g FROM mem WHERE k < 0) \
+             SELECT count(*) AS n, (SELECT max(k) FROM x) AS m FROM x",
+        ),
+        case(
+            "CTE, types of a union and of CASE",
+            "WITH x AS MATERIALIZED (SELECT CASE WHEN g > 3 THEN 1 ELSE 0.5 END AS c FROM mem \
+             UNION ALL SELECT k FROM lines) SELECT c, count(*) AS n FROM x GROUP BY c \
+             HAVING count(*) > (SELECT min(c) FROM x)",
+        ),
+        limit,
+        case(
+            "CTE, TopK above",
+            &with("SELECT k, g FROM x ORDER BY g DESC, k LIMIT 4"),
+        )
+        .ordered(),
+        case(
+            "CTE, limited body",
+            "WITH x AS MATERIALIZED (SELECT k, v FROM big ORDER BY k LIMIT 4) \
+             SELECT a.v, b.k FROM x a JOIN x b ON a.k = b.k",
+        ),
+        case("CTE, in a union", &with("SELECT k FROM x UNION SELECT g FROM x")),
+        case(
+            "CTE, in a scalar subquery that asks first",
+            &with("SELECT k, (SELECT max(g) FROM x) AS m FROM x WHERE k > (SELECT min(k) FROM x)"),
+        ),
+        case(
+            "CTE, in a scalar subquery alone",
+            &with("SELECT k FROM lines WHERE k > (SELECT max(g) FROM x)"),
+        ),
+        case(
+            "CTE, with a scalar subquery in its body",
+            "WITH x AS MATERIALIZED (SELECT k, g FROM mem WHERE k > (SELECT max(k) FROM bc)) \
+             SELECT p.k FROM x p JOIN x q ON p.k = q.k + 1",
+        ),
+        case(
+            "CTE, declared in a scalar subquery",
+            "SELECT k FROM lines WHERE k > (WITH x AS MATERIALIZED (SELECT g FROM mem) \
+             SELECT max(p.g) FROM x p JOIN x q ON p.g = q.g)",
+        ),
+        case(
+            "CTE, declared in EXISTS",
+            "SELECT k FROM lines WHERE EXISTS (\
+             WITH x AS MATERIALIZED (SELECT k AS a FROM mem WHERE g > 3) \
+             SELECT 1 FROM x WHERE x.a = lines.k)",
+        ),
+        case(
+            "CTE, in IN",
+            &with("SELECT k FROM lines WHERE k IN (SELECT k FROM x) AND g NOT IN (SELECT k FROM x)"),
+        ),
+        case(
+            "CTE, correlated",
+            "SELECT w, (WITH x AS MATERIALIZED (SELECT v FROM big b WHERE b.k = s.k) \
+             SELECT max(v) FROM x) AS m FROM small s",
+        ),
+        case(
+            "CTE, in each iteration of a recursion",
+            "WITH RECURSIVE x AS MATERIALIZED (SELECT k FROM mem), \
+             r AS (SELECT k AS a FROM bc UNION ALL \
+             SELECT x.k + 1 FROM r JOIN x ON r.a = x.k WHERE r.a < 12) \
+             SELECT r.a, x.k FROM r JOIN x ON r.a = x.k + 1",
+        ),
+        case(
+            "CTE, of each iteration of a recursion",
+            "WITH RECURSIVE r AS (SELECT k AS a FROM bc UNION ALL \
+             (WITH x AS MATERIALIZED (SELECT a + 1 AS a FROM r WHERE a < 9) \
+             SELECT p.a FROM x p WHERE p.a <= (SELECT max(a) FROM x))) SELECT a FROM r",
+        ),
+        case(
+            "CTE, recursive",
+            "WITH RECURSIVE r AS MATERIALIZED (SELECT k AS a FROM bc UNION ALL \
+             SELECT a + 1 FROM r WHERE a < 9) SELECT x.a, y.a AS b FROM r x JOIN r y \
+             ON x.a = y.a + 1",
+        ),
+        case(
+            "CTE, hash join in its body",
+            &format!(
+                "WITH x AS MATERIALIZED ({join}) SELECT p.v, q.w FROM x p JOIN x q ON p.v = q.v"
+            ),
+        )
+        .prunes(),
+        case(
+            "CTE, on the build side of a filtered scan",
+            "WITH x AS MATERIALIZED (SELECT k, w FROM small) \
+             SELECT b.v, x.w FROM x JOIN big b ON x.k = b.k WHERE b.v > (SELECT min(w) FROM x)",
+        ),
+        case(
+            "CTE, grouped and windowed",
+            "WITH x AS MATERIALIZED (SELECT g, sum(k) AS s FROM mem GROUP BY g) \
+             SELECT p.g, q.s, rank() OVER (ORDER BY p.s) AS r FROM x p LEFT JOIN x q \
+             ON p.g = q.g + 1",
+        ),
+        case("CTE, wrapped", &both_sides).wrapped(),
+        case("CTE, below a user's nodes", &both_sides).plain(),
+        case("CTE, rebuilt", &both_sides).rebuilt(),
     ]
 }
 
