@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Materialised CTEs from Python: planned, run partition by partition, reset."""
+
+from __future__ import annotations
+
+import layers
+import materialized_ctes
+import numpy as np
+import pyarrow as pa
+import pytest
+from conftest import PYTHON_DIR, drain, nodes, run_python, session
+from datafusion import udf
+
+ROWS = 100
+
+
+def counting_session(partitions: int):
+    """Return a session with table `t` and a function `tick`, and what `tick` has seen."""
+    ctx = session(partitions)
+    parts = [
+        [pa.record_batch({"k": np.arange(part, ROWS, partitions)})]
+        for part in range(partitions)
+    ]
+    ctx.register_record_batches("t", parts)
+    seen = []
+
+    def tick(values: pa.Array) -> pa.Array:
+        seen.append(len(values))
+        return values
+
+    ctx.register_udf(udf(tick, [pa.int64()], pa.int64(), "volatile", name="tick"))
+    return ctx, seen
+
+
+TWICE = (
+    "WITH x AS MATERIALIZED (SELECT tick(k) AS k FROM t) "
+    "SELECT k FROM x UNION ALL SELECT k + 1 FROM x"
+)
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_body_runs_once_when_partitions_run_one_after_another(partitions):
+    ctx, seen = counting_session(partitions)
+    plan = ctx.sql(TWICE).execution_plan()
+    assert plan.partition_count == 2 * partitions
+    for run in (plan.reset_state(), plan):
+        seen.clear()
+        rows = [
+            value
+            for partition in range(run.partition_count)
+            for batch in ctx.execute(run, partition)
+            for value in batch.to_pyarrow()["k"].to_pylist()
+        ]
+        assert sorted(rows) == sorted([*range(ROWS), *range(1, ROWS + 1)])
+        assert sum(seen) == ROWS
+
+
+def test_a_second_run_needs_a_reset():
+    ctx, _ = counting_session(1)
+    plan = ctx.sql(TWICE).execution_plan()
+    assert len(drain(ctx, plan)) == 2 * ROWS
+    with pytest.raises(Exception, match="name=x.*reset"):
+        drain(ctx, plan)
+    assert len(drain(ctx, plan.reset_state())) == 2 * ROWS
+
+
+def test_explain_and_plan_name_the_cte():
+    ctx, _ = counting_session(1)
+    text = ctx.sql(f"EXPLAIN {TWICE}").to_pydict()["plan"]
+    assert any("MaterializedCteExec: name=x" in plan for plan in text)
+    plan = ctx.sql(TWICE).execution_plan()
+    names = [node.display() for node in nodes(plan)]
+    assert names.count("MaterializedCteScanExec: name=x") == 2
+
+
+@pytest.mark.parametrize("hint", ["", "NOT MATERIALIZED"])
+def test_others_are_inlined(hint):
+    ctx, seen = counting_session(1)
+    sql = TWICE.replace("MATERIALIZED", hint)
+    drain(ctx, ctx.sql(sql).execution_plan())
+    assert sum(seen) == 2 * ROWS
+
+
+def test_encoding_is_refused_by_name():
+    ctx, _ = counting_session(1)
+    frame = ctx.sql(TWICE)
+    with pytest.raises(Exception, match="MaterializedCteExec: name=x"):
+        frame.execution_plan().to_bytes(ctx)
+    with pytest.raises(Exception, match="MaterializedCte"):
+        frame.logical_plan().to_bytes(ctx)
+
+
+def test_layers(capsys):
+    assert layers.main(["--layers", "20", "--steps", "3"]) == 0
+    printed = capsys.readouterr().out
+    assert " 20 layers materialised: " in printed
+    assert "3 steps, each as NumPy computes it" in printed
+
+
+def test_layers_fails_on_another_number(monkeypatch, capsys):
+    monkeypatch.setattr(layers.Model, "expected", lambda self: self.x + 1e-6)
+    assert layers.main(["--layers", "8", "--steps", "1"]) == 1
+    assert "step 0: " in capsys.readouterr().err
+
+
+def test_layers_on_stock(stock_python):
+    done = run_python(stock_python, PYTHON_DIR / "demo" / "layers.py")
+    assert done.returncode == 1
+    assert "needs the patched wheel" in done.stderr
+
+
+def test_bench(capsys):
+    assert materialized_ctes.main(["--rounds", "1", "--depths", "2,12"]) == 0
+    printed = capsys.readouterr().out
+    assert "    2 inlined       run " in printed
+    assert "   12 inlined" not in printed
+    assert "   12 DuckDB        plan and run" in printed
+    for name in materialized_ctes.READ_ONCE:
+        assert f"\n{name:<13} MATERIALIZED " in printed
+
+
+def test_bench_fails_when_the_ways_differ(monkeypatch, capsys):
+    monkeypatch.setattr(materialized_ctes.Databases, "run_duckdb", lambda *_: -1)
+    assert materialized_ctes.main(["--rounds", "1", "--depths", "2"]) == 1
+    assert "depth 2: the ways give" in capsys.readouterr().err
