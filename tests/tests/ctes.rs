@@ -383,7 +383,7 @@ async fn a_continuation_that_fails_leaves_nothing() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn output_spills() -> Result<()> {
     let roomy = Session::new(4)?;
-    for limit in [BYTES / 4, BYTES] {
+    for limit in [BYTES * 9 / 10, BYTES * 2] {
         let session = Session::with(4, limit, Then::Nothing)?;
         for rest in [
             "SELECT * FROM x UNION ALL SELECT g, k FROM x",
