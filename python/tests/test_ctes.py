@@ -69,7 +69,7 @@ def test_explain_and_plan_name_the_cte():
     text = ctx.sql(f"EXPLAIN {TWICE}").to_pydict()["plan"]
     assert any("MaterializedCteExec: name=x" in plan for plan in text)
     plan = ctx.sql(TWICE).execution_plan()
-    names = [node.display() for node in nodes(plan)]
+    names = [node.display().strip() for node in nodes(plan)]
     assert names.count("MaterializedCteScanExec: name=x") == 2
 
 

@@ -22,7 +22,8 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, collect, displayable,
 };
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use reuse_tests::run::{Outcome, run};
 use reuse_tests::shape::Order;
@@ -419,9 +420,9 @@ async fn the_plan_is_shown() -> Result<()> {
     let session = Session::new(1)?;
     let sql = "WITH x AS MATERIALIZED (SELECT k, g FROM t WHERE g > 3) \
                SELECT p.k FROM x p JOIN x q ON p.k = q.g WHERE p.k > (SELECT min(k) FROM x)";
-    insta::assert_snapshot!("ctes__physical", session.shown(sql).await?);
+    insta::assert_snapshot!("physical", session.shown(sql).await?);
     let logical = session.session.sql(sql).await?.into_optimized_plan()?;
-    insta::assert_snapshot!("ctes__logical", logical.display_indent().to_string());
+    insta::assert_snapshot!("logical", logical.display_indent().to_string());
     Ok(())
 }
 
@@ -449,21 +450,25 @@ async fn others_are_inlined() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters() -> Result<()> {
     let session = Session::new(4)?;
-    session
-        .rows(
-            "PREPARE q AS WITH x AS MATERIALIZED (SELECT k + $1 AS k, $2 AS s FROM t) \
-             SELECT p.k, q.s FROM x p JOIN x q ON p.k = q.k WHERE p.k < $1 + 1",
-        )
-        .await
-        .ok();
-    let rows = session
-        .session
-        .sql("EXECUTE q(0.5, 'a')")
-        .await?
-        .collect()
-        .await?;
-    let shown = arrow::util::pretty::pretty_format_batches(&rows)?.to_string();
-    assert!(shown.contains("| 0.5 | a |"), "{shown}");
+    let shown = async |frame: DataFrame| -> Result<String> {
+        let batches = frame.collect().await?;
+        Ok(arrow::util::pretty::pretty_format_batches(&batches)?.to_string())
+    };
+    let prepare = "PREPARE q (DOUBLE, VARCHAR) AS \
+         WITH x AS MATERIALIZED (SELECT k + $1 AS k, $2 AS s FROM t) \
+         SELECT p.k, q.s FROM x p JOIN x q ON p.k = q.k WHERE p.k < $1 + 1";
+    session.session.sql(prepare).await?.collect().await?;
+    let frame = session.session.sql("EXECUTE q(0.5, 'a')").await?;
+    let rows = shown(frame).await?;
+    assert!(rows.contains("| 0.5 | a |"), "{rows}");
+
+    // Without a type until it has a value.
+    let sql = "WITH x AS MATERIALIZED (SELECT $1 AS s, k FROM t WHERE k = 3) \
+               SELECT x.s || 'b' AS s, y.s AS r FROM x JOIN x y ON x.k = y.k";
+    let frame = session.session.sql(sql).await?;
+    let frame = frame.with_param_values(vec![ScalarValue::from("a")])?;
+    let rows = shown(frame).await?;
+    assert!(rows.contains("| ab | a |"), "{rows}");
     Ok(())
 }
 

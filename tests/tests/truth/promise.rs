@@ -519,6 +519,10 @@ impl Trial {
 
     async fn session(&self, settings: &Settings) -> Result<SessionContext> {
         let session = self.tables.session(settings).await?;
+        if let Some((key, value)) = self.case.option {
+            let state = session.state_ref();
+            state.write().config_mut().options_mut().set(key, value)?;
+        }
         for table in &self.memory {
             table.register(&session)?;
         }
