@@ -17,16 +17,14 @@ on a released build.
 from __future__ import annotations
 
 import argparse
-import gc
-import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
 import numpy as np
 import pyarrow as pa
 from datafusion import ExecutionPlan, SessionConfig, SessionContext
+from plan_reuse import measure
 
 DEPTHS = (5, 10, 20, 100)
 # 2 ** depth references to the first CTE.
@@ -100,22 +98,6 @@ class Databases:
     def run_duckdb(self, sql: str) -> int:
         """Plan and run a query in DuckDB and return its only value."""
         return self.duckdb.execute(sql).fetchone()[0]
-
-
-def medians(ways: dict, rounds: int) -> dict:
-    """Return the median time of each way in ms, one call of each a round."""
-    times = {name: [] for name in ways}
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(rounds):
-            for name, way in ways.items():
-                start = time.perf_counter_ns()
-                way()
-                times[name].append(time.perf_counter_ns() - start)
-    finally:
-        gc.enable()
-    return {name: statistics.median(each) / 1e6 for name, each in times.items()}
 
 
 def chains(data: Databases, depths: list[int]) -> Iterator[tuple[tuple, Callable]]:
@@ -195,11 +177,11 @@ def main(argv: list[str] | None = None) -> int:
     print(f"datafusion {version('datafusion')}{peer}, median of {args.rounds} rounds")
     print("\nA chain of CTEs that each read the one before twice:")
     print(f"{'depth':>5} {'way':<13} {'what':<13} {'ms':>9} {'us/level':>9}")
-    for (depth, way, what), ms in medians(ways, args.rounds).items():
+    for (depth, way, what), ms in measure(ways, args.rounds, warm_up=0).items():
         print(f"{depth:>5} {way:<13} {what:<13} {ms:>9.3f} {1e3 * ms / depth:>9.1f}")
     print(f"\nA body that is read once, {MANY_ROWS} rows, run alone:")
     print(f"{'continuation':<13} {'way':<13} {'ms':>9} {'ratio':>6}")
-    times = medians(once, args.rounds)
+    times = measure(once, args.rounds, warm_up=0)
     for (name, way), ms in times.items():
         print(f"{name:<13} {way:<13} {ms:>9.3f} {ms / times[name, INLINED]:>6.3f}")
     return 0

@@ -21,7 +21,7 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from importlib.metadata import version
 
 import numpy as np
@@ -186,11 +186,16 @@ def check(bench: Bench) -> None:
                 raise BenchError(msg)
 
 
-def measure(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the median time of each way in ms, one call of each a round."""
-    times: dict[str, list[int]] = {name: [] for name in ways}
+def measure(
+    ways: dict[Hashable, Callable[[], object]], rounds: int, warm_up: int = 20
+) -> dict[Hashable, float]:
+    """Return the median time of each way in ms, one call of each a round.
+
+    Before the timing, each way is called `warm_up` times, but at most `rounds`.
+    """
+    times: dict[Hashable, list[int]] = {name: [] for name in ways}
     for way in ways.values():
-        for _ in range(min(rounds, 20)):
+        for _ in range(min(rounds, warm_up)):
             way()
     gc.collect()
     gc.disable()
