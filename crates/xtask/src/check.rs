@@ -102,12 +102,9 @@ fn checksums(project: &Project) -> Result<()> {
 fn patches(project: &Project) -> Result<()> {
     for (name, tree) in &project.line.tree {
         let patches = series::read(project, name)?;
-        let subjects: Vec<_> = patches.iter().map(|p| &p.message.subject).collect();
-        let mut after_branch = false;
         for (i, patch) in patches.iter().enumerate() {
-            check_patch(project, tree, patch, &subjects[..i], after_branch)
+            check_patch(project, tree, patch, &patches[..i])
                 .with_context(|| format!("patches/{}", patch.path.display()))?;
-            after_branch |= patch.message.trailers.is_for_branch(&tree.branch);
         }
     }
     Ok(())
@@ -117,8 +114,7 @@ fn check_patch(
     project: &Project,
     tree: &Tree,
     patch: &Patch,
-    before: &[&String],
-    after_branch: bool,
+    before: &[Patch],
 ) -> Result<()> {
     let message = &patch.message;
     ensure!(
@@ -143,9 +139,11 @@ fn check_patch(
         }
     }
     let base = &message.trailers.base;
-    let for_branch = message.trailers.is_for_branch(&tree.branch);
+    let is_for_branch =
+        |patch: &Patch| patch.message.trailers.is_for_branch(&tree.branch);
+    let for_branch = is_for_branch(patch);
     ensure!(
-        for_branch || is_local || !after_branch,
+        for_branch || is_local || !before.iter().any(is_for_branch),
         "it applies to line {} and follows one that does not: change their order in the \
          `series` file beside it",
         project.line.name
@@ -164,7 +162,7 @@ fn check_patch(
     );
     let needs = &message.trailers.depends_on;
     ensure!(
-        needs == "none" || before.contains(&needs),
+        needs == "none" || before.iter().any(|patch| patch.message.subject == *needs),
         "`Depends-on: {needs}` is not the subject of an earlier patch"
     );
     // Outside of any repository: in one, git would skip what is not below it.
