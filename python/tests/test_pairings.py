@@ -137,9 +137,11 @@ def test_kit(hosts, folders, build, shape):
     found = report(hosts["patched"], "kit.py", folders[build], MODULES[build], shape)
     if build == "patched":
         assert found["ok"], found["report"]
+        assert found["failure"] is None
         assert found["warnings"] == []
     else:
         assert not found["ok"]
+        assert found["failure"] == found["report"]
         assert "a reset does not reach it" in found["report"]
         assert len(found["warnings"]) == 1
         for node in NODES[shape]:

@@ -1,5 +1,5 @@
-//! Clients: packages of other people that build on DataFusion, whose own tests show what
-//! the patches do to them.
+//! Clients: packages that build on DataFusion, whose own tests show what the patches do to
+//! them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,34 +22,99 @@ pub fn pinned<'a>(project: &'a Project, name: &str) -> Result<&'a Artifact> {
     })
 }
 
-/// Runs the tests of a client from cargo's registry on the patched crates. Where it asks
-/// for features that the wheel does not have, DataFusion is compiled once more for it.
-pub fn test(project: &Project, client: &Artifact) -> Result<()> {
-    let root = project.target().join("client").join(&client.name);
-    let manifest = unpack(project, client, &root)?;
-    process::stdout(
-        wheel::cargo(project, "metadata")?
-            .args(["--format-version", "1", "--manifest-path"])
-            .arg(&manifest),
-        &format!("resolve {} with the patched crates", client.name),
-    )?;
-    // Otherwise the tests would pass on the released crates, without a word.
-    check::all_patched(project, &root.join("Cargo.lock")).with_context(|| {
-        format!(
-            "{} {} does not build on the patched crates: pin one in patches/sources.toml \
-             that takes the versions of line {}",
-            client.name, client.version, project.line.name
+/// Runs the tests of ddx-datafusion on the patched crates. It asks for features that the
+/// wheel does not have, so DataFusion is compiled once more for it.
+pub fn ddx(project: &Project) -> Result<()> {
+    let client = Client::make(project, "ddx-datafusion")?;
+    // In its repository the tests ask for features by a dev-dependency of the package on
+    // itself, which a `.crate` does not keep.
+    client.test(project, &["--all-features"])
+}
+
+/// Runs upstream's SQL tests on the patched crates, those that need no file of another
+/// package or submodule.
+pub fn sqllogictest(project: &Project) -> Result<()> {
+    let client = Client::make(project, "datafusion-sqllogictest")?;
+    let (removed, left) = remove_incomplete(&client.folder.join("test_files"))?;
+    eprintln!(
+        "{left} files of SQL tests, without {removed} that read files which the package \
+         does not have"
+    );
+    client.test(project, &[])
+}
+
+/// A client in a workspace of its own.
+struct Client<'a> {
+    pinned: &'a Artifact,
+    /// The package.
+    folder: PathBuf,
+    manifest: PathBuf,
+}
+
+impl<'a> Client<'a> {
+    /// Unpacks a client from cargo's registry so that it builds on the patched crates.
+    fn make(project: &'a Project, name: &str) -> Result<Self> {
+        let pinned = pinned(project, name)?;
+        let root = project.target().join("client").join(name);
+        let manifest = unpack(project, pinned, &root)?;
+        process::stdout(
+            wheel::cargo(project, "metadata")?
+                .args(["--format-version", "1", "--manifest-path"])
+                .arg(&manifest),
+            &format!("resolve {name} with the patched crates"),
+        )?;
+        // Otherwise the tests would pass on the released crates, without a word.
+        check::all_patched(project, &root.join("Cargo.lock")).with_context(|| {
+            format!(
+                "{name} {} does not build on the patched crates: pin one in \
+                 patches/sources.toml that takes the versions of line {}",
+                pinned.version, project.line.name
+            )
+        })?;
+        Ok(Self {
+            pinned,
+            folder: root.join(&pinned.path),
+            manifest,
+        })
+    }
+
+    fn test(&self, project: &Project, args: &[&str]) -> Result<()> {
+        let name = &self.pinned.name;
+        process::run(
+            wheel::cargo(project, "test")?
+                .args(["--locked", "--no-fail-fast", "--manifest-path"])
+                .arg(&self.manifest)
+                .args(["-p", name])
+                .args(args),
+            &format!("run the tests of {name}"),
         )
-    })?;
-    process::run(
-        wheel::cargo(project, "test")?
-            .args(["--locked", "--no-fail-fast", "--manifest-path"])
-            .arg(&manifest)
-            // In its repository the tests ask for features by a dev-dependency of the
-            // package on itself, which a `.crate` does not keep.
-            .args(["-p", &client.name, "--all-features"]),
-        &format!("run the tests of {}", client.name),
-    )
+    }
+}
+
+/// Removes the `.slt` files in `folder`, and in those below, that name a file above their
+/// package, and returns how many these are, and how many are left.
+fn remove_incomplete(folder: &Path) -> Result<(usize, usize)> {
+    let (mut removed, mut left) = (0, 0);
+    let what = || format!("cannot look for SQL tests in {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(what)? {
+        let path = entry.with_context(what)?.path();
+        if path.is_dir() {
+            let below = remove_incomplete(&path)?;
+            (removed, left) = (removed + below.0, left + below.1);
+        } else if path.extension().is_some_and(|extension| extension == "slt") {
+            let what = || format!("cannot look into {}", path.display());
+            if fs::read_to_string(&path)
+                .with_context(what)?
+                .contains("../")
+            {
+                fs::remove_file(&path).with_context(what)?;
+                removed += 1;
+            } else {
+                left += 1;
+            }
+        }
+    }
+    Ok((removed, left))
 }
 
 /// Makes `root` a workspace with the client where its repository has it, since a test may
@@ -149,6 +214,27 @@ mod tests {
             ]
         };
         assert_eq!(lock, wanted);
+    }
+
+    #[test]
+    fn sql_tests_that_read_files_above_their_package_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let below = root.path().join("below");
+        fs::create_dir(&below).unwrap();
+        let with = "CREATE EXTERNAL TABLE t LOCATION '../core/tests/data/t.csv'";
+        for (path, text) in [
+            (root.path().join("with.slt"), with),
+            (root.path().join("with.csv"), with),
+            (root.path().join("without.slt"), "SELECT 1"),
+            (below.join("with.slt"), with),
+        ] {
+            fs::write(path, text).unwrap();
+        }
+        assert_eq!(remove_incomplete(root.path()).unwrap(), (2, 1));
+        assert!(root.path().join("without.slt").exists());
+        assert!(root.path().join("with.csv").exists());
+        assert!(!below.join("with.slt").exists());
+        assert!(remove_incomplete(&below.join("none")).is_err());
     }
 
     #[test]

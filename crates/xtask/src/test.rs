@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 pub fn run(project: &Project, args: &Args) -> Result<()> {
-    let mut steps = Steps::new(12 + 3 * usize::from(args.upstream));
+    let mut steps = Steps::new(12 + 4 * usize::from(args.upstream));
     steps.step("test the tool itself", || {
         process::run(
             process::cargo()?
@@ -91,8 +91,11 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
         )?;
         steps.step(
             "run the suite of a real Rust client, ddx-datafusion, on the patched crates",
-            || client::test(project, client::pinned(project, "ddx-datafusion")?),
+            || client::ddx(project),
         )?;
+        steps.step("run upstream's SQL tests on the patched crates", || {
+            client::sqllogictest(project)
+        })?;
     }
     let stock = steps.step("install the released wheel", || python::stock(project))?;
     let patched = steps.step("install the patched wheel", || {

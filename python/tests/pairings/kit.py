@@ -4,7 +4,7 @@
     kit.py FOLDER MODULE SHAPE
 
 FOLDER is an unpacked wheel, MODULE its package. Prints JSON: whether the check found
-nothing, its report, and the warnings of one `reset_state`.
+nothing, its report, the failure that it raises, and the warnings of one `reset_state`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,15 @@ def main(folder: str, module: str, shape: str) -> dict:
         warnings.simplefilter("always")
         plan().reset_state()
     report = reuse.check(ctx, plan, change=lambda: table.set_rows([7] * 100))
+    failure = None
+    try:
+        report.raise_if_broken()
+    except AssertionError as error:
+        failure = str(error)
     return {
         "ok": report.ok,
         "report": str(report),
+        "failure": failure,
         "warnings": [str(warning.message) for warning in caught],
     }
 
