@@ -195,7 +195,7 @@ const CONTINUATIONS: &[&str] = &[
     "SELECT count(*) FROM x p LEFT JOIN x q ON p.k = q.k + 1 WHERE p.g > 3",
     "SELECT k FROM x UNION ALL SELECT g FROM x UNION ALL SELECT k + g FROM x",
     "SELECT k, (SELECT max(g) FROM x) FROM x WHERE k > (SELECT avg(k) FROM x)",
-    "SELECT k FROM t WHERE k < (SELECT count(*) FROM x)",
+    "SELECT k FROM t WHERE k < (SELECT max(k) FROM x)",
     "SELECT k FROM t WHERE k IN (SELECT k FROM x WHERE g = 1)",
     ", y AS MATERIALIZED (SELECT k, g FROM x UNION ALL SELECT g, k FROM x) \
      SELECT a.k FROM y a JOIN y b ON a.k = b.g AND a.g = b.k",
@@ -388,7 +388,7 @@ async fn output_spills() -> Result<()> {
         let session = Session::with(4, limit, Then::Nothing)?;
         for rest in [
             "SELECT * FROM x UNION ALL SELECT g, k FROM x",
-            "SELECT count(*), sum(k) FROM x",
+            "SELECT count(*), sum(p.k) FROM x p JOIN x q ON p.k = q.k AND p.g = q.g",
             "SELECT k FROM x WHERE k < (SELECT sum(g) / 40 FROM x)",
         ] {
             let sql = format!("{ONCE} {rest}");
@@ -405,12 +405,88 @@ async fn output_spills() -> Result<()> {
             }
         }
         // Dropped while its files are read.
-        let plan = session.plan(&format!("{ONCE} SELECT * FROM x")).await?;
+        let twice = "SELECT * FROM x UNION ALL SELECT * FROM x";
+        let plan = session.plan(&format!("{ONCE} {twice}")).await?;
         let mut stream = plan.execute(0, session.context())?;
         stream.next().await.transpose()?;
         drop(stream);
         drop(plan);
         session.all_released().await;
+    }
+    Ok(())
+}
+
+/// With less memory than one batch has.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_read_once_is_not_kept() -> Result<()> {
+    for partitions in [1, 4] {
+        let session = Session::with(partitions, 1_000, Then::Nothing)?;
+        for rest in [
+            "SELECT * FROM x",
+            "SELECT k FROM t WHERE k < (SELECT max(k) FROM x)",
+        ] {
+            let plan = session.plan(&format!("{ONCE} {rest}")).await?;
+            for plan in [reset_plan_states(Arc::clone(&plan))?, plan] {
+                let mut rows = 0;
+                for partition in 0..partitions {
+                    let mut stream = plan.execute(partition, session.context())?;
+                    while let Some(batch) = stream.next().await.transpose()? {
+                        rows += batch.num_rows();
+                        assert_eq!(session.held(), (0, 0));
+                    }
+                }
+                assert!(rows >= ROWS - 1, "{rows}");
+                assert_eq!(session.ticks(), ROWS);
+                assert_eq!(plan.metrics().and_then(|m| m.spill_count()), None);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_that_nobody_reads_are_not_computed() -> Result<()> {
+    for partitions in [1, 4] {
+        let session = Session::new(partitions)?;
+        // Whether `k` is read, and where.
+        for (k, rest) in [
+            (false, "SELECT g FROM x"),
+            (false, "SELECT count(*) AS n FROM x"),
+            (false, "SELECT g FROM x WHERE g > (SELECT avg(g) FROM x)"),
+            (true, "SELECT k FROM x"),
+            (true, "SELECT g, (SELECT max(k) FROM x) AS m FROM x"),
+            (
+                true,
+                "SELECT k AS n FROM x UNION ALL SELECT count(*) FROM x",
+            ),
+            (
+                true,
+                ", y AS MATERIALIZED (SELECT g AS a, 1 AS b, k AS c FROM x) \
+                 SELECT p.c, (SELECT count(*) FROM x) AS n FROM y p JOIN y q ON p.c = q.c",
+            ),
+            (
+                false,
+                ", y AS MATERIALIZED (SELECT k + 1 AS a, g + 1 AS b FROM x) \
+                 SELECT p.b, (SELECT count(*) FROM x) AS n FROM y p WHERE p.b < 3",
+            ),
+        ] {
+            let sql = format!("{ONCE} {rest}");
+            let inlined = sql.replace(" MATERIALIZED", "");
+            let right = session.rows(&inlined).await?;
+            session.ticks();
+            let plan = session.plan(&sql).await?;
+            let copy = reset_plan_states(Arc::clone(&plan))?;
+            // Analyzed and optimized once more.
+            let again = session.session.sql(&sql).await?.into_optimized_plan()?;
+            let again = session.session.execute_logical_plan(again).await?;
+            let again = again.create_physical_plan().await?;
+            for plan in [plan, copy, again] {
+                assert_eq!(session.run(&plan).await, right, "{partitions}: {rest}");
+                let expected = if k { ROWS } else { 0 };
+                assert_eq!(session.ticks(), expected, "{partitions}: {rest}");
+                session.all_released().await;
+            }
+        }
     }
     Ok(())
 }
@@ -499,7 +575,7 @@ async fn a_filter_above_stays_out_of_the_body() -> Result<()> {
     use datafusion::prelude::{col, lit, random};
 
     let session = Session::new(1)?;
-    let count = "SELECT (SELECT count(*) FROM x) AS n, g FROM x GROUP BY g";
+    let count = "SELECT (SELECT count(k) FROM x) AS n, g FROM x GROUP BY g";
     let frame = session.session.sql(&format!("{ONCE} {count}")).await?;
     for filter in [
         col("g").eq(lit(2)),

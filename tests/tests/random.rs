@@ -1,5 +1,5 @@
 //! Random plans, used at random: run, reset, run together, given up half way, over data
-//! that changes. Every run is compared with a fresh plan's.
+//! that changes. Every run is compared with a fresh plan's, in which CTEs are inlined.
 //!
 //! ```text
 //!   seed ──► query (random/sql.rs), settings, steps (random/steps.rs)
@@ -94,7 +94,8 @@ async fn random_plans() -> Result<()> {
         })
         .buffered(AT_ONCE);
 
-    let (mut plans, mut with_filters, mut with_rows, mut runs) = (0, 0, 0, 0);
+    let (mut plans, mut runs) = (0, 0);
+    let (mut with_filters, mut with_ctes, mut with_rows) = (0, 0, 0);
     let (mut skipped, mut failed) = (vec![], vec![]);
     while let Some(joined) = tries.next().await {
         let (it, ended) = joined.expect("a try is not cancelled");
@@ -105,6 +106,7 @@ async fn random_plans() -> Result<()> {
         }
         plans += 1;
         with_filters += usize::from(ended.filters);
+        with_ctes += usize::from(it.query.has_materialized_cte());
         with_rows += usize::from(ended.rows);
         runs += ended.runs;
         if let Some(failure) = ended.failure {
@@ -124,7 +126,8 @@ async fn random_plans() -> Result<()> {
     }
     let failed: Vec<_> = failed.iter().map(|(seed, _)| seed).collect();
     println!(
-        "\n{plans} plans, {with_filters} with dynamic filters, {with_rows} with rows; \
+        "\n{plans} plans, {with_filters} with dynamic filters, {with_ctes} with \
+         materialized CTEs, {with_rows} with rows; \
          {runs} runs compared in {} s; {} queries skipped; {} plans failed, of the seeds \
          {failed:?}",
         begun.elapsed().as_secs(),
@@ -151,6 +154,8 @@ async fn random_plans() -> Result<()> {
             "too few plans have dynamic filters"
         );
         assert!(with_rows * 3 >= plans * 2, "too few plans give rows");
+        let with_ctes = with_ctes * 10 >= plans;
+        assert!(with_ctes, "too few plans have materialized CTEs");
     }
     Ok(())
 }

@@ -107,9 +107,24 @@ pub struct Query {
     pub ordered: bool,
 }
 
+impl Query {
+    /// The same with its materialized CTEs inlined.
+    pub fn inlined(&self) -> String {
+        self.sql.replace(" AS MATERIALIZED ", " AS ")
+    }
+
+    pub fn has_materialized_cte(&self) -> bool {
+        self.sql.contains(" AS MATERIALIZED ")
+    }
+}
+
 /// A random query.
 pub fn query(rng: &mut Rng) -> Query {
-    let mut writer = Writer { rng, names: 0 };
+    let mut writer = Writer {
+        rng,
+        names: 0,
+        ctes: vec![],
+    };
     let depth = writer.rng.usize(1..4);
     let relation = writer.relation(depth);
     let ordered = writer.one_in(3);
@@ -143,6 +158,8 @@ impl Relation {
 struct Writer<'a> {
     rng: &'a mut Rng,
     names: usize,
+    /// The names of the CTEs that can be read, and their bodies.
+    ctes: Vec<(String, Relation)>,
 }
 
 impl Writer<'_> {
@@ -167,9 +184,12 @@ impl Writer<'_> {
 
     fn relation(&mut self, depth: usize) -> Relation {
         if depth == 0 {
-            return self.scan();
+            return match self.ctes.is_empty() || self.one_in(3) {
+                true => self.scan(),
+                false => self.cte_scan(),
+            };
         }
-        let relation = match self.rng.usize(0..20) {
+        let relation = match self.rng.usize(0..22) {
             0..=4 => self.join(depth),
             5..=7 => self.aggregate(depth),
             8..=10 => {
@@ -182,6 +202,7 @@ impl Writer<'_> {
             16 => self.scalar_columns(depth),
             17 => self.project(depth),
             18 => self.recursion(depth),
+            19..=20 => self.materialized(depth),
             _ => self.distinct(depth),
         };
         // Joins of joins would take most of the time.
@@ -229,6 +250,44 @@ impl Writer<'_> {
             sql,
             columns: columns.into_iter().map(|(_, it)| it).collect(),
             rows,
+        }
+    }
+
+    /// Some columns of a CTE, one of them a number.
+    fn cte_scan(&mut self) -> Relation {
+        let (name, body) = self.ctes[self.rng.usize(0..self.ctes.len())].clone();
+        let numbers = body.numbers();
+        let mut read = vec![self.pick(&numbers)];
+        read.extend((0..body.columns.len()).filter(|_| self.rng.bool()));
+        let list: Vec<_> = read
+            .iter()
+            .enumerate()
+            .map(|(index, column)| format!("{name}.c{column} AS c{index}"))
+            .collect();
+        let mut sql = format!("SELECT {} FROM {name}", list.join(", "));
+        if self.one_in(3) {
+            let number = self.number(&name, &body);
+            sql += &format!(" WHERE {}", self.predicate(&number, -20, 60));
+        }
+        Relation {
+            sql,
+            columns: read.iter().map(|column| body.columns[*column]).collect(),
+            rows: body.rows,
+        }
+    }
+
+    /// A CTE that is computed once, and read anywhere below, or nowhere.
+    fn materialized(&mut self, depth: usize) -> Relation {
+        let body = self.relation(depth - 1);
+        let (name, a) = (self.name(), self.name());
+        let cte = format!("WITH {name} AS MATERIALIZED ({})", body.sql);
+        self.ctes.push((name, body));
+        let rest = self.relation(depth - 1);
+        self.ctes.pop();
+        let all = Self::all(&a, &rest);
+        Relation {
+            sql: format!("{cte} SELECT {all} FROM ({}) {a}", rest.sql),
+            ..rest
         }
     }
 

@@ -336,24 +336,26 @@ impl World<'_> {
     }
 
     async fn plan(&self, session: &SessionContext) -> Result<Plan> {
-        session
-            .sql(&self.it.query.sql)
-            .await?
-            .create_physical_plan()
-            .await
+        // The released crates inline every CTE.
+        let sql = match crate::is_released() {
+            true => self.it.query.inlined(),
+            false => self.it.query.sql.clone(),
+        };
+        session.sql(&sql).await?.create_physical_plan().await
     }
 
     async fn run(&self, plan: &Plan, task: &Arc<TaskContext>) -> Outcome {
         run(plan, task, self.order()).await
     }
 
-    /// What a fresh plan gives now, or why that says nothing: a plan of one partition
-    /// without dynamic filters does not give the same.
+    /// What a fresh plan gives now, with all CTEs inlined, or why that says nothing: a plan
+    /// of one partition without dynamic filters does not give the same.
     async fn right(&self, version: Version) -> Result<Result<Outcome, String>> {
         let fresh = async |settings: &Settings| {
             at(version, async {
                 let session = self.session(settings).await?;
-                let plan = self.plan(&session).await?;
+                let plan = session.sql(&self.it.query.inlined()).await?;
+                let plan = plan.create_physical_plan().await?;
                 Ok::<_, datafusion::error::DataFusionError>(
                     self.run(&plan, &session.task_ctx()).await,
                 )
