@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, TrackConsumersPool};
@@ -440,6 +441,34 @@ async fn a_body_that_is_read_once_is_not_kept() -> Result<()> {
                 assert_eq!(plan.metrics().and_then(|m| m.spill_count()), None);
             }
         }
+    }
+    Ok(())
+}
+
+/// A nested loop join that is out of memory executes its left side once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_is_executed_twice() -> Result<()> {
+    for x in [
+        "SELECT k, g FROM t",
+        "SELECT k, g FROM t UNION ALL SELECT g, k FROM t",
+    ] {
+        let sql = format!(
+            "WITH x AS MATERIALIZED ({x}) \
+             SELECT count(*), sum(x.k) FROM x JOIN t ON x.k > t.k + 9990 AND x.g >= t.g"
+        );
+        let right = Session::new(1)?.rows(&sql).await?;
+        let session = Session::with(1, BYTES / 2, Then::Nothing)?;
+        let plan = session.plan(&sql).await?;
+        assert_eq!(session.run(&plan).await, right);
+        let mut spilled = 0;
+        plan.apply(|node| {
+            if node.name() == "NestedLoopJoinExec" {
+                spilled += node.metrics().and_then(|m| m.spill_count()).unwrap_or(0);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        assert!(spilled > 0, "the join was not out of memory");
+        session.all_released().await;
     }
     Ok(())
 }
