@@ -22,8 +22,7 @@ pub fn pinned<'a>(project: &'a Project, name: &str) -> Result<&'a Artifact> {
     })
 }
 
-/// Runs the tests of ddx-datafusion on the patched crates. It asks for features that the
-/// wheel does not have, so DataFusion is compiled once more for it.
+/// Runs the tests of ddx-datafusion on the patched crates.
 pub fn ddx(project: &Project) -> Result<()> {
     let client = Client::make(project, "ddx-datafusion")?;
     // In its repository the tests ask for features by a dev-dependency of the package on

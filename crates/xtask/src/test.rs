@@ -75,28 +75,6 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
             process::run(&mut cargo, "test the patched workspace")
         },
     )?;
-    if args.upstream {
-        steps.step("run upstream's suites of the patched crates", || {
-            process::run(&mut upstream_tests(project)?, "run upstream's suites")?;
-            process::run(&mut planner_tests(project)?, "run the planner's tests")
-        })?;
-        steps.step(
-            "try the query shapes and random plans on the released crates",
-            || {
-                process::run(
-                    &mut released_tests(project)?,
-                    "find what the patches repair in the released crates",
-                )
-            },
-        )?;
-        steps.step(
-            "run the suite of a real Rust client, ddx-datafusion, on the patched crates",
-            || client::ddx(project),
-        )?;
-        steps.step("run upstream's SQL tests on the patched crates", || {
-            client::sqllogictest(project)
-        })?;
-    }
     let stock = steps.step("install the released wheel", || python::stock(project))?;
     let patched = steps.step("install the patched wheel", || {
         python::patched(project, &wheel)
@@ -144,6 +122,29 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
             )
         },
     )?;
+    if args.upstream {
+        // First what shares the wheel's build.
+        steps.step("run upstream's SQL tests on the patched crates", || {
+            client::sqllogictest(project)
+        })?;
+        steps.step(
+            "run the suite of a real Rust client, ddx-datafusion, on the patched crates",
+            || client::ddx(project),
+        )?;
+        steps.step(
+            "try the query shapes and random plans on the released crates",
+            || {
+                process::run(
+                    &mut released_tests(project)?,
+                    "find what the patches repair in the released crates",
+                )
+            },
+        )?;
+        steps.step("run upstream's suites of the patched crates", || {
+            process::run(&mut upstream_tests(project)?, "run upstream's suites")?;
+            process::run(&mut planner_tests(project)?, "run the planner's tests")
+        })?;
+    }
     steps.finish("test");
     Ok(())
 }
