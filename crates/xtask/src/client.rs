@@ -154,6 +154,8 @@ fn unpack(project: &Project, client: &Artifact, root: &Path) -> Result<PathBuf> 
 
     let mut lock = workspace::read(&project.root.join("Cargo.lock"))?;
     let own = folder.join("Cargo.lock");
+    packages(&mut lock)?
+        .retain(|package| !name(package).is_some_and(|it| client.own_lock.contains(&it)));
     add_missing(&mut lock, workspace::read(&own)?)
         .with_context(|| format!("cannot use {}", own.display()))?;
     workspace::write(&root.join("Cargo.lock"), &toml::to_string(&lock)?)?;

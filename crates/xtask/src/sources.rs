@@ -52,6 +52,10 @@ pub struct Artifact {
     /// Where its files lie inside the upstream repository.
     #[serde(default)]
     pub path: PathBuf,
+    /// The packages of which a client has the versions of its own lock file, since those of
+    /// the checkout's do not go with it.
+    #[serde(default)]
+    pub own_lock: Vec<String>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
