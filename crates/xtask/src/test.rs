@@ -221,10 +221,15 @@ fn upstream_tests(project: &Project) -> Result<Command> {
                 "skipping tests that read files which no package has: set {variable} to the \
                  folder that has them"
             );
-            cargo.args(tests.iter().flat_map(|test| ["--skip", test]));
+            skip(&mut cargo, tests);
         }
     }
+    skip(&mut cargo, NEED_NEIGHBOURS);
     Ok(cargo)
+}
+
+fn skip(cargo: &mut Command, tests: &[&str]) {
+    cargo.args(tests.iter().flat_map(|test| ["--skip", test]));
 }
 
 /// The unit tests of the physical planner. Most others of its crate read files that the
@@ -236,7 +241,8 @@ fn planner_tests(project: &Project) -> Result<Command> {
 }
 
 /// Upstream's tests that read files of its submodules `arrow-testing` and
-/// `parquet-testing`, by the variable that says where these are.
+/// `parquet-testing`, or those beside the tests of its core, by the variable that says where
+/// these are.
 const NEED_FILES: &[(&str, &[&str])] = &[
     (
         "ARROW_TEST_DATA",
@@ -264,8 +270,34 @@ const NEED_FILES: &[(&str, &[&str])] = &[
             "row_filter::test::projected_columns_prevent_pushdown",
             "row_filter::test::test_filter_candidate_builder_supports_list_types",
             "row_filter::test::test_filter_type_coercion",
+            "cases::plans::dispatch::roundtrip_physical_plan_node",
+            "cases::plans::sources::roundtrip_empty_projection",
+            "cases::plans::sources::roundtrip_parquet_select_",
         ],
     ),
+    (
+        "DATAFUSION_TEST_DATA",
+        &[
+            "cases::plans::tpch::test_round_trip_date_part_display",
+            "cases::plans::tpch::test_round_trip_groups_display",
+            "cases::plans::tpch::test_round_trip_human_display",
+            "cases::plans::tpch::test_round_trip_tpch_queries",
+            "cases::plans::tpch::test_serialize_deserialize_tpch_queries",
+            "cases::plans::tpch::test_tpch_part_in_list_query_with_real_parquet_data",
+        ],
+    ),
+];
+
+/// Upstream's tests that read files of other packages of its repository, where these lie
+/// beside their own.
+const NEED_NEIGHBOURS: &[&str] = &[
+    "cases::plans::sources::roundtrip_json_source",
+    "cases::plans::sources::roundtrip_listing_table_with_schema_metadata",
+    "cases::roundtrip_logical_plan::roundtrip_custom_listing_tables_schema",
+    "cases::roundtrip_logical_plan::roundtrip_default_codec_json",
+    "cases::roundtrip_logical_plan::roundtrip_default_codec_parquet",
+    "cases::roundtrip_logical_plan::roundtrip_logical_plan_copy_to_json",
+    "cases::roundtrip_logical_plan::roundtrip_logical_plan_copy_to_parquet",
 ];
 
 /// The truth table and the random plans against the released crates: fails if these no
