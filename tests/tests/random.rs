@@ -155,8 +155,10 @@ async fn random_plans() -> Result<()> {
             "too few plans have dynamic filters"
         );
         assert!(with_rows * 3 >= plans * 2, "too few plans give rows");
-        let with_ctes = with_ctes * 10 >= plans;
-        assert!(with_ctes, "too few plans have materialized CTEs");
+        assert!(
+            with_ctes * 10 >= plans,
+            "too few plans have materialized CTEs"
+        );
     }
     Ok(())
 }

@@ -378,22 +378,22 @@ fn check_format(file: &Path, settings: &str) -> Result<()> {
 }
 
 fn clippy(project: &Project) -> Result<()> {
+    process::run(
+        wheel::cargo(project, "clippy")?
+            .args(["--workspace", "--all-targets"])
+            .args(["--exclude", "datafusion", "--exclude", "sqlparser"])
+            .arg("--features")
+            .arg("datafusion-ffi/integration-tests,datafusion-python/substrait")
+            .args(["--", "-D", "warnings"]),
+        "run clippy on the patched workspace",
+    )?;
     // The tests and benches of these read files that the packages come without.
-    let (without, mut libraries) = (["datafusion", "sqlparser"], vec!["--lib"]);
-    let mut all = vec!["--workspace", "--all-targets", "--features"];
-    all.push("datafusion-ffi/integration-tests,datafusion-python/substrait");
-    for name in without {
-        all.extend(["--exclude", name]);
-        libraries.extend(["-p", name]);
-    }
-    for args in [all, libraries] {
-        process::run(
-            wheel::cargo(project, "clippy")?
-                .args(args)
-                .args(["--", "-D", "warnings"]),
-            "run clippy on the patched workspace",
-        )?;
-    }
+    process::run(
+        wheel::cargo(project, "clippy")?
+            .args(["--lib", "-p", "datafusion", "-p", "sqlparser"])
+            .args(["--", "-D", "warnings"]),
+        "run clippy on the libraries of datafusion and sqlparser",
+    )?;
     process::run(
         process::cargo()?
             .args(["clippy", "--all-targets", "--manifest-path"])
