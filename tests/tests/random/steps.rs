@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
@@ -159,9 +159,17 @@ pub async fn attempt(tables: &Tables, it: &Try) -> Result<Ended> {
     let plan = match world.plan(&session).await {
         Ok(plan) => plan,
         Err(error) => {
-            let text = error.to_string();
-            let text = text.lines().next().unwrap_or_default();
-            ended.skipped = Some(format!("not planned: {text}"));
+            let reason = not_planned(&error);
+            match world.inlined(&session).await {
+                // Also without materialized CTEs.
+                Err(_) => ended.skipped = Some(reason),
+                Ok(_) => {
+                    ended.failure = Some(format!(
+                        "seed {}, {}\n{}\n  {reason}, which it is with its CTEs inlined",
+                        it.seed, it.settings, it.query.sql
+                    ));
+                }
+            }
             return Ok(ended);
         }
     };
@@ -181,7 +189,7 @@ pub async fn attempt(tables: &Tables, it: &Try) -> Result<Ended> {
             let copy = reset(&pool[index].0)?;
             let _ = writeln!(log, "  {} = reset({index})", pool.len());
             pool.push((copy, State::Fresh));
-            Ok::<_, datafusion::error::DataFusionError>(pool.len() - 1)
+            Ok::<_, DataFusionError>(pool.len() - 1)
         };
         let running = |pool: &[(Plan, State)], index: usize| {
             let running: Vec<_> = (0..pool.len())
@@ -312,6 +320,11 @@ pub async fn shrink(tables: &Tables, it: &Try) -> Result<Option<String>> {
     Ok(failure)
 }
 
+fn not_planned(error: &DataFusionError) -> String {
+    let text = error.to_string();
+    format!("not planned: {}", text.lines().next().unwrap_or_default())
+}
+
 struct World<'a> {
     tables: &'a Tables,
     memory: Vec<Memory>,
@@ -337,11 +350,16 @@ impl World<'_> {
 
     async fn plan(&self, session: &SessionContext) -> Result<Plan> {
         // The released crates inline every CTE.
-        let sql = match crate::is_released() {
-            true => self.it.query.inlined(),
-            false => self.it.query.sql.clone(),
-        };
-        session.sql(&sql).await?.create_physical_plan().await
+        if crate::is_released() {
+            return self.inlined(session).await;
+        }
+        let frame = session.sql(&self.it.query.sql).await?;
+        frame.create_physical_plan().await
+    }
+
+    async fn inlined(&self, session: &SessionContext) -> Result<Plan> {
+        let frame = session.sql(&self.it.query.inlined()).await?;
+        frame.create_physical_plan().await
     }
 
     async fn run(&self, plan: &Plan, task: &Arc<TaskContext>) -> Outcome {
@@ -354,11 +372,10 @@ impl World<'_> {
         let fresh = async |settings: &Settings| {
             at(version, async {
                 let session = self.session(settings).await?;
-                let plan = session.sql(&self.it.query.inlined()).await?;
-                let plan = plan.create_physical_plan().await?;
-                Ok::<_, datafusion::error::DataFusionError>(
-                    self.run(&plan, &session.task_ctx()).await,
-                )
+                Ok::<_, DataFusionError>(match self.inlined(&session).await {
+                    Ok(plan) => self.run(&plan, &session.task_ctx()).await,
+                    Err(error) => Outcome::Error(not_planned(&error)),
+                })
             })
             .await
         };
