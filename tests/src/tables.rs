@@ -89,14 +89,14 @@ impl Tables {
                 }));
                 continue;
             }
-            let (extension, write): (_, fn(&Format, &RecordBatch) -> Result<Vec<u8>>) =
-                match format {
-                    Format::Csv => ("csv", csv),
-                    Format::Json => ("json", json),
-                    Format::Arrow => ("arrow", ipc),
-                    Format::Avro => ("avro", avro),
-                    _ => ("parquet", parquet),
-                };
+            type Write = fn(&Format, &RecordBatch) -> Result<Vec<u8>>;
+            let (extension, write): (_, Write) = match format {
+                Format::Csv => ("csv", csv),
+                Format::Json => ("json", json),
+                Format::Arrow => ("arrow", ipc),
+                Format::Avro => ("avro", avro),
+                _ => ("parquet", parquet),
+            };
             let [first, changed] = part;
             let mut bytes = [write(&format, first)?, write(&format, changed)?];
             let len = bytes[0].len().max(bytes[1].len());
