@@ -255,7 +255,7 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 
 /// What an internal error says after its first line is the same for all of them. Which
 /// partition it names depends on which was first to fail.
-fn first_line(text: &str) -> String {
+pub fn first_line(text: &str) -> String {
     const PARTITION: &str = "partition ";
     let line = text.lines().next().unwrap_or_default().trim();
     let mut parts = line.split(PARTITION);

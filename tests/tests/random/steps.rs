@@ -12,7 +12,7 @@ use fastrand::Rng;
 use reuse_tests::compare::reset;
 use reuse_tests::data::Version::{self, Changed, First};
 use reuse_tests::inspect::filters;
-use reuse_tests::run::{Outcome, Started, run, start};
+use reuse_tests::run::{Outcome, Started, first_line, run, start};
 use reuse_tests::shape::{Order, Settings};
 use reuse_tests::tables::{Memory, Tables};
 use reuse_tests::version::at;
@@ -321,8 +321,11 @@ pub async fn shrink(tables: &Tables, it: &Try) -> Result<Option<String>> {
 }
 
 fn not_planned(error: &DataFusionError) -> String {
-    let text = error.to_string();
-    format!("not planned: {}", text.lines().next().unwrap_or_default())
+    format!("not planned: {}", first_line(&error.to_string()))
+}
+
+async fn physical_plan(session: &SessionContext, sql: &str) -> Result<Plan> {
+    session.sql(sql).await?.create_physical_plan().await
 }
 
 struct World<'a> {
@@ -353,13 +356,11 @@ impl World<'_> {
         if crate::is_released() {
             return self.inlined(session).await;
         }
-        let frame = session.sql(&self.it.query.sql).await?;
-        frame.create_physical_plan().await
+        physical_plan(session, &self.it.query.sql).await
     }
 
     async fn inlined(&self, session: &SessionContext) -> Result<Plan> {
-        let frame = session.sql(&self.it.query.inlined()).await?;
-        frame.create_physical_plan().await
+        physical_plan(session, &self.it.query.inlined()).await
     }
 
     async fn run(&self, plan: &Plan, task: &Arc<TaskContext>) -> Outcome {
