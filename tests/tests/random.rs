@@ -99,8 +99,7 @@ async fn random_plans() -> Result<()> {
     let (mut skipped, mut failed) = (vec![], vec![]);
     while let Some(joined) = tries.next().await {
         let (it, ended) = joined.expect("a try is not cancelled");
-        let ended = ended
-            .map_err(|e| e.context(format!("seed {}\n{}", it.seed, it.query.sql)))?;
+        let ended = ended.map_err(|error| error.context(it.to_string()))?;
         if let Some(reason) = ended.skipped {
             skipped.push(format!("seed {}: {reason}", it.seed));
             continue;

@@ -1,7 +1,7 @@
 //! Random steps with the copies of one plan, each run compared with a fresh plan's.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result};
@@ -125,6 +125,17 @@ impl Try {
     }
 }
 
+impl fmt::Display for Try {
+    /// What it takes to try it again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed {}, {}\n{}",
+            self.seed, self.settings, self.query.sql
+        )
+    }
+}
+
 /// How a try ended.
 #[derive(Debug, Default)]
 pub struct Ended {
@@ -165,8 +176,7 @@ pub async fn attempt(tables: &Tables, it: &Try) -> Result<Ended> {
                 Err(_) => ended.skipped = Some(reason),
                 Ok(_) => {
                     ended.failure = Some(format!(
-                        "seed {}, {}\n{}\n  {reason}, which it is with its CTEs inlined",
-                        it.seed, it.settings, it.query.sql
+                        "{it}\n  {reason}, which it is with its CTEs inlined"
                     ));
                 }
             }
@@ -296,8 +306,7 @@ pub async fn attempt(tables: &Tables, it: &Try) -> Result<Ended> {
             ended.runs += 1;
             if got != right {
                 ended.failure = Some(format!(
-                    "seed {}, {}\n{}\n{log}  {index} gave: {got}\n  right: {right}",
-                    it.seed, it.settings, it.query.sql
+                    "{it}\n{log}  {index} gave: {got}\n  right: {right}"
                 ));
                 return Ok(ended);
             }
