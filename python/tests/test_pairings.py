@@ -2,7 +2,7 @@
 """Hosts and extensions of the same version, patched and not, in every pairing.
 
 Each pairing runs in a process of its own: a wrong layout crashes. The scripts are in
-`pairings/`. The wheels of the example extension, built against the patched crates and
+`pairings/`. The wheels of the fixture extension, built against the patched crates and
 against the released ones, are named by EXTENSION_PATCHED_WHEEL and EXTENSION_STOCK_WHEEL.
 """
 
@@ -19,7 +19,7 @@ import pytest
 from conftest import PYTHON_DIR, run_python
 
 SCRIPTS = Path(__file__).parent / "pairings"
-MODULES = {"patched": "reuse_extension", "stock": "reuse_extension_stock"}
+MODULES = {"patched": "reuse_fixture", "stock": "reuse_fixture_stock"}
 
 # What each shape gives, with the rows changed from 1, 2, 3, 4 to 10, 20, 30, 40 before
 # the plan is run again. `reset` is also what a new plan gives.
@@ -70,13 +70,13 @@ def named(displays: list[str], names: list[str]) -> bool:
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory) -> dict[str, Path]:
-    """Return the folders of the two builds of the example extension."""
+    """Return the folders of the two builds of the fixture extension."""
     found = {}
     for build in MODULES:
         variable = f"EXTENSION_{build.upper()}_WHEEL"
         wheel = os.environ.get(variable)
         if not wheel:
-            pytest.skip(f"{variable} is not set to a wheel of the example extension")
+            pytest.skip(f"{variable} is not set to a wheel of the fixture extension")
         found[build] = tmp_path_factory.mktemp(build)
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(found[build])
@@ -170,7 +170,7 @@ def test_nodes_of_both_builds_in_one_plan(hosts, folders):
 def test_failures_are_exceptions(hosts, folders, shape):
     """What goes wrong in the extension is an exception, and the process goes on."""
     found = report(
-        hosts["patched"], "failures.py", folders["patched"], "reuse_extension", shape
+        hosts["patched"], "failures.py", folders["patched"], MODULES["patched"], shape
     )
     assert found["is_exception"], found
     assert "FailingExec" in found["text"]

@@ -11,6 +11,7 @@ use reuse_extension_interface::{
 #[export_root_module]
 fn root_module() -> ExtensionRef {
     Extension {
+        datafusion: datafusion_ffi::version(),
         table,
         plan,
         sql_table,

@@ -9,7 +9,6 @@ use std::mem::offset_of;
 
 use abi_stable::rslice;
 use abi_stable::type_layout::Tag;
-use datafusion::DATAFUSION_VERSION;
 use datafusion_ffi::arrow_wrappers::{WrappedArray, WrappedSchema};
 use datafusion_ffi::config::FFI_ConfigOptions;
 use datafusion_ffi::execution::{FFI_TaskContext, FFI_TaskContextProvider};
@@ -43,19 +42,18 @@ macro_rules! offsets {
     ($type:ty: $($field:ident),* $(,)?) => {
         Tag::map(rslice![$(Tag::kv(
             Tag::str(stringify!($field)),
-            Tag::uint(offset_of!($type, $field) as u64),
+            Tag::uint((SHIFT + offset_of!($type, $field)) as u64),
         )),*])
     };
 }
 
-/// Two libraries can share tables and plans if this is equal in both: the major version of
-/// datafusion-ffi, which announces what the fields mean, and where they are. What the crate
-/// does not export has to be covered by the former.
+/// As if the struct had one more field, before all others.
+const SHIFT: usize = if cfg!(feature = "other-layout") { 8 } else { 0 };
+
+/// Two libraries can share tables and plans if this is equal in both. What datafusion-ffi
+/// does not export has to be covered by its major version, which [`load`](crate::load)
+/// compares.
 pub(crate) const LAYOUT: Tag = Tag::map(rslice![
-    Tag::kv(
-        Tag::str("datafusion-ffi, major version"),
-        Tag::uint(major_version()),
-    ),
     Tag::kv(
         Tag::str("size and alignment, in bytes"),
         sizes![
@@ -100,17 +98,3 @@ pub(crate) const LAYOUT: Tag = Tag::map(rslice![
         ],
     ),
 ]);
-
-/// The digits before the first dot. datafusion-ffi has the version of datafusion, but no
-/// constant for it.
-const fn major_version() -> u64 {
-    if cfg!(feature = "other-layout") {
-        return 0;
-    }
-    let (version, mut at, mut major) = (DATAFUSION_VERSION.as_bytes(), 0, 0);
-    while version[at] != b'.' {
-        major = major * 10 + (version[at] - b'0') as u64;
-        at += 1;
-    }
-    major
-}

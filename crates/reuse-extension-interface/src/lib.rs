@@ -6,6 +6,9 @@
 //!   load(path) ──► layouts equal? ──no──► error, nothing of the library has run
 //!                       │ yes
 //!                       ▼
+//!                  same major version of DataFusion? ──no──► error
+//!                       │ yes
+//!                       ▼
 //!                  ExtensionRef { table, sql_table, plan }
 //!                       │
 //!                       └─► FFI_TableProvider, FFI_ExecutionPlan
@@ -27,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use abi_stable::external_types::RMutex;
 use abi_stable::library::{LibraryError, RootModule, lib_header_from_path};
-use abi_stable::sabi_types::VersionStrings;
+use abi_stable::sabi_types::{VersionNumber, VersionStrings};
 use abi_stable::std_types::{RArc, RResult, RSlice, RStr, RString, RVec};
 use abi_stable::{StableAbi, declare_root_module_statics, package_version_strings};
 use datafusion_ffi::execution_plan::FFI_ExecutionPlan;
@@ -82,13 +85,16 @@ pub struct Plan(pub FFI_ExecutionPlan);
 #[sabi(unsafe_opaque_fields, tag = LAYOUT)]
 pub struct Codec(pub FFI_LogicalExtensionCodec);
 
-/// The functions of the library. An error and a panic inside of one come back as the text
-/// of an error.
+/// What the library has. An error and a panic inside of a function come back as the text of
+/// an error.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = ExtensionRef)))]
 #[sabi(missing_field(panic))]
 pub struct Extension {
+    /// The major version that datafusion-ffi has there: what the fields of its structs mean.
+    pub datafusion: u64,
+
     /// A table over `rows` whose scan is a plan of the shape that the name says. The
     /// library's `Shape` lists the names; one that it does not know is an error.
     pub table: extern "C" fn(shape: RStr<'_>, rows: Rows, codec: Codec) -> Made<Table>,
@@ -98,7 +104,7 @@ pub struct Extension {
 
     /// A table whose scan is the whole plan of `query`, planned by the library's own
     /// session under the settings of the session that scans. `setup` holds the statements
-    /// that create the tables that the query reads.
+    /// that create the tables that the query reads. An error if the library has no SQL.
     #[sabi(last_prefix_field)]
     pub sql_table: extern "C" fn(
         setup: RSlice<'_, RString>,
@@ -130,10 +136,28 @@ pub fn load(path: &Path) -> Result<ExtensionRef, LoadError> {
     // others of the same interface.
     lib_header_from_path(path)
         .and_then(|header| header.init_root_module::<ExtensionRef>())
+        .and_then(of_our_version)
         .map_err(|cause| LoadError {
             path: path.to_path_buf(),
             cause,
         })
+}
+
+fn of_our_version(extension: ExtensionRef) -> Result<ExtensionRef, LibraryError> {
+    let version = |major: u64| VersionNumber {
+        major: major as u32,
+        minor: 0,
+        patch: 0,
+    };
+    let (ours, theirs) = (datafusion_ffi::version(), extension.datafusion());
+    if ours == theirs {
+        return Ok(extension);
+    }
+    Err(LibraryError::IncompatibleVersionNumber {
+        library_name: ExtensionRef::NAME,
+        expected_version: version(ours),
+        actual_version: version(theirs),
+    })
 }
 
 /// Why [`load`] refused a file.
@@ -154,8 +178,8 @@ impl fmt::Display for LoadError {
             ),
             LibraryError::IncompatibleVersionNumber { .. } => write!(
                 f,
-                "{path} was built with another version of this interface than the host: \
-                 build both with the same crates"
+                "{path} was built with another version of DataFusion or of this interface \
+                 than the host: build both with the same crates"
             ),
             LibraryError::OpenError { .. } => {
                 write!(f, "{path} is no library that can be loaded here")

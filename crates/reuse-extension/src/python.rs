@@ -1,40 +1,37 @@
 //! The Python module `reuse_extension`.
 
 use std::ffi::CStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::error::DataFusionError;
+use datafusion_catalog::TableProvider;
+use datafusion_common::DataFusionError;
 use datafusion_ffi::proto::logical_extension_codec::FFI_LogicalExtensionCodec;
 use pyo3::exceptions::{PyImportError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use reuse_extension_interface::Rows;
 
-use crate::sql_table::SqlTable;
-use crate::table::{ReuseTable, Shape, export};
+use super::nodes::Rows;
+use super::table::{ReuseTable, Shape, export};
 
 const TABLE: &CStr = c"datafusion_table_provider";
 const CODEC: &CStr = c"datafusion_logical_extension_codec";
 
-/// An FFI extension of DataFusion to copy: tables whose plans keep state while they run,
+/// An FFI extension of DataFusion to copy: a table whose plans keep state while they run,
 /// and can be reset and run again.
 #[pymodule]
 mod reuse_extension {
     #[pymodule_export]
-    use super::{PyReuseTable, PySqlTable};
+    use super::PyReuseTable;
 }
 
 /// A table of 64-bit integers whose scan is a plan of the given shape: `build_side`,
-/// `one_shot`, `counter` or `local_child`. For tests: `chain N` and `wide N`, plans of N
-/// nodes that do nothing, and `reset_error`, `reset_panic`, `execute_error`,
-/// `execute_panic`, `stream_error` and `stream_panic`, where that goes wrong once the plan
-/// is reset.
+/// `one_shot`, `counter` or `local_child`.
 ///
 /// >>> ctx.register_table("t", ReuseTable("counter", [7, 8, 9]))
 #[pyclass(name = "ReuseTable", module = "reuse_extension", frozen)]
-struct PyReuseTable {
+pub struct PyReuseTable {
     table: Arc<ReuseTable>,
-    rows: Rows,
+    rows: Arc<Mutex<Vec<i64>>>,
 }
 
 #[pymethods]
@@ -44,8 +41,9 @@ impl PyReuseTable {
     #[pyo3(signature = (shape, rows = vec![1, 2, 3, 4]))]
     fn new(shape: &str, rows: Vec<i64>) -> PyResult<Self> {
         let shape: Shape = shape.parse().map_err(value_error)?;
-        let rows = Rows::new(rows);
-        let table = ReuseTable::try_new(shape, rows.clone()).map_err(value_error)?;
+        let rows = Arc::new(Mutex::new(rows));
+        let table = ReuseTable::try_new(shape, Arc::clone(&rows) as Arc<dyn Rows>)
+            .map_err(value_error)?;
         Ok(Self {
             table: Arc::new(table),
             rows,
@@ -54,52 +52,27 @@ impl PyReuseTable {
 
     /// Changes the rows, for every run that starts from now on.
     fn set_rows(&self, rows: Vec<i64>) {
-        self.rows.set(rows);
+        *self.rows.lock().unwrap_or_else(PoisonError::into_inner) = rows;
     }
 
     /// What `SessionContext.register_table` asks for; `session` is the one it is called on.
     fn __datafusion_table_provider__<'py>(
         &self,
-        py: Python<'py>,
         session: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let provider = export(Arc::clone(&self.table) as _, codec_of(session)?);
-        PyCapsule::new_with_value(py, provider, TABLE)
+        capsule(Arc::clone(&self.table) as _, session)
     }
 }
 
-/// A table that is a query over tables of this library. `setup` holds the statements that
-/// create those.
-///
-/// >>> files = "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/data/t.parquet'"
-/// >>> ctx.register_table("top", SqlTable([files], "SELECT k FROM t ORDER BY k LIMIT 3"))
-#[pyclass(name = "SqlTable", module = "reuse_extension", frozen)]
-struct PySqlTable(Arc<SqlTable>);
-
-#[pymethods]
-impl PySqlTable {
-    /// Raises ValueError for statements that fail and a query that cannot be planned.
-    #[new]
-    fn new(py: Python<'_>, setup: Vec<String>, query: &str) -> PyResult<Self> {
-        // Statements can take long: other threads may have Python meanwhile.
-        let table = py
-            .detach(|| SqlTable::try_new(&setup, query))
-            .map_err(value_error)?;
-        Ok(Self(Arc::new(table)))
-    }
-
-    /// What `SessionContext.register_table` asks for; `session` is the one it is called on.
-    fn __datafusion_table_provider__<'py>(
-        &self,
-        py: Python<'py>,
-        session: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        let provider = export(Arc::clone(&self.0) as _, codec_of(session)?);
-        PyCapsule::new_with_value(py, provider, TABLE)
-    }
+/// `table` for the session that it is registered with.
+pub fn capsule<'py>(
+    table: Arc<dyn TableProvider>,
+    session: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    let provider = export(table, codec_of(session)?);
+    PyCapsule::new_with_value(session.py(), provider, TABLE)
 }
 
-/// The codec of the session that a table is registered with.
 fn codec_of(session: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
     let capsule = session.call_method0("__datafusion_logical_extension_codec__")?;
     let capsule = capsule.cast::<PyCapsule>()?;
@@ -119,6 +92,7 @@ fn codec_of(session: &Bound<'_, PyAny>) -> PyResult<FFI_LogicalExtensionCodec> {
     Ok(codec.clone())
 }
 
-fn value_error(error: DataFusionError) -> PyErr {
+/// An error of DataFusion as Python shows it.
+pub fn value_error(error: DataFusionError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }

@@ -1,28 +1,23 @@
-//! A table whose scan is a plan of one of our nodes.
+//! A table whose scan is a plan of our nodes.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::plan_err;
-use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion_catalog::{Session, TableProvider};
+use datafusion_common::{DataFusionError, Result, plan_err};
+use datafusion_expr::{Expr, TableType};
 use datafusion_ffi::proto::logical_extension_codec::FFI_LogicalExtensionCodec;
 use datafusion_ffi::table_provider::FFI_TableProvider;
-use reuse_extension_interface::Rows;
+use datafusion_physical_expr::expressions::Column;
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
-use crate::nodes::{
-    BuildSideExec, CounterExec, FailingExec, Failure, OneShotExec, RunningTotalExec,
-    chain, wide,
-};
-use crate::runtime;
+use super::nodes::{BuildSideExec, CounterExec, OneShotExec, Rows, RunningTotalExec};
+use super::runtime;
 
-/// What a scan gives; made from a name, which [`Shape::from_str`] knows.
+/// What a scan gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     BuildSide,
@@ -30,40 +25,17 @@ pub enum Shape {
     Counter,
     /// A node with state over one of the same library, with state too.
     LocalChild,
-    Fails(Failure),
-    /// So many nodes that do nothing, one below the other.
-    Chain(usize),
-    /// So many nodes that do nothing, all but one beside each other.
-    Wide(usize),
 }
 
 impl FromStr for Shape {
     type Err = DataFusionError;
 
-    /// # Errors
-    ///
-    /// If the name is none of those below. `chain` and `wide` are followed by a number of
-    /// nodes, as in `chain 51`.
-    ///
-    /// # Panics
-    ///
-    /// If the name is `panic`, for the tests of what a host makes of that.
     fn from_str(name: &str) -> Result<Self> {
-        let (kind, number) = name.split_once(' ').unwrap_or((name, ""));
-        Ok(match (kind, number.parse()) {
-            ("build_side", Err(_)) => Self::BuildSide,
-            ("one_shot", Err(_)) => Self::OneShot,
-            ("counter", Err(_)) => Self::Counter,
-            ("local_child", Err(_)) => Self::LocalChild,
-            ("reset_error", Err(_)) => Self::Fails(Failure::ResetError),
-            ("reset_panic", Err(_)) => Self::Fails(Failure::ResetPanic),
-            ("execute_error", Err(_)) => Self::Fails(Failure::ExecuteError),
-            ("execute_panic", Err(_)) => Self::Fails(Failure::ExecutePanic),
-            ("stream_error", Err(_)) => Self::Fails(Failure::StreamError),
-            ("stream_panic", Err(_)) => Self::Fails(Failure::StreamPanic),
-            ("chain", Ok(nodes)) => Self::Chain(nodes),
-            ("wide", Ok(nodes)) => Self::Wide(nodes),
-            ("panic", Err(_)) => panic!("deliberate panic of the library"),
+        Ok(match name {
+            "build_side" => Self::BuildSide,
+            "one_shot" => Self::OneShot,
+            "counter" => Self::Counter,
+            "local_child" => Self::LocalChild,
             _ => return plan_err!("the extension has no shape `{name}`"),
         })
     }
@@ -71,8 +43,7 @@ impl FromStr for Shape {
 
 impl Shape {
     /// A plan over `rows`, which it reads when it runs.
-    pub fn plan(self, rows: &Rows) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = rows.clone();
+    pub fn plan(self, rows: Arc<dyn Rows>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(match self {
             Self::BuildSide => Arc::new(BuildSideExec::new(rows)),
             Self::OneShot => Arc::new(OneShotExec::new(rows)),
@@ -81,9 +52,6 @@ impl Shape {
                 let input = Arc::new(CounterExec::try_new(rows)?);
                 Arc::new(RunningTotalExec::try_new(input)?)
             }
-            Self::Fails(failure) => Arc::new(FailingExec::new(rows, failure)),
-            Self::Chain(nodes) => chain(nodes)?,
-            Self::Wide(nodes) => wide(nodes)?,
         })
     }
 }
@@ -92,16 +60,13 @@ impl Shape {
 #[derive(Debug)]
 pub struct ReuseTable {
     shape: Shape,
-    rows: Rows,
+    rows: Arc<dyn Rows>,
     schema: SchemaRef,
 }
 
 impl ReuseTable {
-    /// # Errors
-    ///
-    /// If `shape` has a number of nodes that makes no plan.
-    pub fn try_new(shape: Shape, rows: Rows) -> Result<Self> {
-        let schema = shape.plan(&rows)?.schema();
+    pub fn try_new(shape: Shape, rows: Arc<dyn Rows>) -> Result<Self> {
+        let schema = shape.plan(Arc::clone(&rows))?.schema();
         Ok(Self {
             shape,
             rows,
@@ -129,22 +94,21 @@ impl TableProvider for ReuseTable {
         _: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = self.shape.plan(&self.rows)?;
-        let all = || {
-            (0..self.schema.fields().len()).eq(projection.into_iter().flatten().copied())
-        };
-        match projection {
-            Some(columns) if !all() => project(plan, columns),
-            _ => Ok(plan),
-        }
+        project(self.shape.plan(Arc::clone(&self.rows))?, projection)
     }
 }
 
-fn project(
+/// The columns that a scan is asked for.
+pub(crate) fn project(
     plan: Arc<dyn ExecutionPlan>,
-    columns: &[usize],
+    columns: Option<&Vec<usize>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = plan.schema();
+    let Some(columns) =
+        columns.filter(|it| !it.iter().copied().eq(0..schema.fields().len()))
+    else {
+        return Ok(plan);
+    };
     let columns = columns.iter().map(|&index| {
         let name = schema.field(index).name();
         ProjectionExpr::new(Arc::new(Column::new(name, index)), name)

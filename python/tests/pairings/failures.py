@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a node of the example extension fail, and use the process afterwards.
+"""Make a node of the fixture extension fail, and use the process afterwards.
 
     failures.py FOLDER MODULE SHAPE
 
@@ -21,7 +21,7 @@ def main(folder: str, module: str, shape: str) -> dict:
     sys.path.insert(0, folder)
     extension = importlib.import_module(module)
     ctx = SessionContext(SessionConfig().with_target_partitions(1))
-    ctx.register_table("t", extension.ReuseTable(shape))
+    ctx.register_table("t", extension.FailingTable(shape))
     plan = ctx.sql("SELECT * FROM t").execution_plan()
     first = sum(batch.to_pyarrow().num_rows for batch in ctx.execute(plan, 0))
     error = None

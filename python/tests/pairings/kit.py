@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a shape of the example extension with `datafusion.reuse`.
+"""Check a shape of the fixture extension with `datafusion.reuse`.
 
     kit.py FOLDER MODULE SHAPE
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One plan over tables of two builds of the example extension.
+"""One plan over tables of two builds of the fixture extension.
 
     mixed.py PATCHED_FOLDER STOCK_FOLDER
 
@@ -18,12 +18,12 @@ from datafusion import SessionConfig, SessionContext
 def main(patched: str, stock: str) -> dict:
     """Return the nodes without a reset, by query."""
     sys.path[:0] = [patched, stock]
-    import reuse_extension
-    import reuse_extension_stock
+    import reuse_fixture
+    import reuse_fixture_stock
 
     ctx = SessionContext(SessionConfig().with_target_partitions(1))
-    ctx.register_table("a", reuse_extension.ReuseTable("counter"))
-    ctx.register_table("b", reuse_extension_stock.ReuseTable("local_child"))
+    ctx.register_table("a", reuse_fixture.ReuseTable("counter"))
+    ctx.register_table("b", reuse_fixture_stock.ReuseTable("local_child"))
     queries = {
         "patched": "SELECT * FROM a",
         "stock": "SELECT * FROM b",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run every shape of the example extension on this interpreter's DataFusion.
+"""Run every shape of the fixture extension on this interpreter's DataFusion.
 
     shapes.py FOLDER MODULE
 

@@ -78,10 +78,10 @@ fn root_module() -> Result<()> {
                 assert!(error.contains(expected), "{shape}: {error}");
             }
         }
-        for (setup, query) in [("SELECT", "SELECT 1"), ("SELECT 1", "SELECT a FROM t")] {
-            let table = host.sql_table(library, &[setup.to_string()], query);
-            assert!(table.is_err(), "{setup}; {query}");
-        }
+    }
+    for (setup, query) in [("SELECT", "SELECT 1"), ("SELECT 1", "SELECT a FROM t")] {
+        let table = host.sql_table(Build::Patched.library(), &[setup.to_string()], query);
+        assert!(table.is_err(), "{setup}; {query}");
     }
     Ok(())
 }

@@ -4,22 +4,21 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
-use datafusion::execution::TaskContext;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::metrics::{
+use datafusion_common::Result;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_execution::TaskContext;
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
 };
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::stream;
-use reuse_extension_interface::Rows;
 
-use super::{properties, row, schema};
+use super::{Rows, properties, row, schema};
 
 const PARTITIONS: usize = 2;
 
@@ -27,7 +26,7 @@ const PARTITIONS: usize = 2;
 /// executed computes the sum; the others, and any later run, find it there.
 #[derive(Debug)]
 pub struct BuildSideExec {
-    rows: Rows,
+    rows: Arc<dyn Rows>,
     /// Run state: not behind an `Arc`, so that no copy can come to share it.
     sum: OnceLock<i64>,
     properties: Arc<PlanProperties>,
@@ -35,7 +34,7 @@ pub struct BuildSideExec {
 }
 
 impl BuildSideExec {
-    pub fn new(rows: Rows) -> Self {
+    pub fn new(rows: Arc<dyn Rows>) -> Self {
         let equivalences = EquivalenceProperties::new(schema(&["value", "sum"]));
         Self {
             rows,
@@ -86,7 +85,7 @@ impl ExecutionPlan for BuildSideExec {
     /// The copy computes its own sum, from the rows as they are when it runs.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self {
-            rows: self.rows.clone(),
+            rows: Arc::clone(&self.rows),
             sum: OnceLock::new(),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -98,7 +97,7 @@ impl ExecutionPlan for BuildSideExec {
         partition: usize,
         _: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let rows = self.rows.get();
+        let rows = self.rows.read();
         let sum = *self.sum.get_or_init(|| rows.iter().sum());
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let schema = self.schema();

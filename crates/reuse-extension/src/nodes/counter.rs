@@ -4,28 +4,27 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
-use datafusion::execution::TaskContext;
-use datafusion::physical_expr::expressions::col;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::metrics::{
+use datafusion_common::Result;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_execution::TaskContext;
+use datafusion_physical_expr::expressions::col;
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion_physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::stream;
-use reuse_extension_interface::Rows;
 
-use super::{properties, row, schema};
+use super::{Rows, properties, row, schema};
 
 /// Sends the rows with a number each, from 1 on and ascending.
 #[derive(Debug)]
 pub struct CounterExec {
-    rows: Rows,
+    rows: Arc<dyn Rows>,
     /// Run state. Streams outlive the call that makes them, so they share it with the node,
     /// and with nothing else.
     counted: Arc<AtomicI64>,
@@ -34,7 +33,7 @@ pub struct CounterExec {
 }
 
 impl CounterExec {
-    pub fn try_new(rows: Rows) -> Result<Self> {
+    pub fn try_new(rows: Arc<dyn Rows>) -> Result<Self> {
         let schema = schema(&["value", "number"]);
         let ascending = PhysicalSortExpr::new_default(col("number", &schema)?);
         let equivalences =
@@ -89,7 +88,7 @@ impl ExecutionPlan for CounterExec {
     /// old one, which streams of the original still write, nor setting that one to zero.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self {
-            rows: self.rows.clone(),
+            rows: Arc::clone(&self.rows),
             counted: Arc::new(AtomicI64::new(0)),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -101,7 +100,7 @@ impl ExecutionPlan for CounterExec {
         partition: usize,
         _: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let rows = self.rows.get();
+        let rows = self.rows.read();
         let counted = Arc::clone(&self.counted);
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let counted_rows =

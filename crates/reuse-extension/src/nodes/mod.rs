@@ -18,7 +18,7 @@
 //! - **Start with empty metrics**, or the copy reports the sum of all runs.
 //!
 //! The default of the trait keeps all of a node's state: it puts the node's own children
-//! in again. That is right for a node without any, such as `PassThroughExec`.
+//! in again. That is right for a node without any.
 //!
 //! `replace_children` is no reset. Rules call it while they rewrite a plan, so it keeps
 //! the state and what is connected to it.
@@ -29,37 +29,44 @@
 //! | [`OneShotExec`] | that its only stream is gone |
 //! | [`CounterExec`] | a count that its streams write, and that decides what they send |
 //! | [`RunningTotalExec`] | a total over its input, which has state of its own |
-//! | [`FailingExec`] | nothing; its reset goes wrong, for the tests |
-//! | `PassThroughExec` | nothing; stacked, for benchmarks |
 //!
-//! [`ExecutionPlan::reset_state`]: datafusion::physical_plan::ExecutionPlan::reset_state
-//! [`ExecutionPlan::replace_children`]: datafusion::physical_plan::ExecutionPlan::replace_children
+//! [`ExecutionPlan::reset_state`]: datafusion_physical_plan::ExecutionPlan::reset_state
+//! [`ExecutionPlan::replace_children`]: datafusion_physical_plan::ExecutionPlan::replace_children
 
 mod build_side;
 mod counter;
-mod failing;
 mod one_shot;
-mod pass_through;
 mod running_total;
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::error::Result;
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
-use datafusion::physical_plan::PlanProperties;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion_common::Result;
+use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion_physical_plan::PlanProperties;
+use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType};
 
 pub use build_side::BuildSideExec;
 pub use counter::CounterExec;
-pub use failing::{FailingExec, Failure};
 pub use one_shot::OneShotExec;
-pub use pass_through::{chain, wide};
 pub use running_total::RunningTotalExec;
 
+/// Where a node finds its rows whenever it runs: a file, a service, here a list. A plan and
+/// its copies share it, since no run writes it.
+pub trait Rows: fmt::Debug + Send + Sync {
+    fn read(&self) -> Vec<i64>;
+}
+
+impl Rows for Mutex<Vec<i64>> {
+    fn read(&self) -> Vec<i64> {
+        self.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Columns of 64-bit integers without nulls.
-fn schema(names: &[&str]) -> SchemaRef {
+pub(crate) fn schema(names: &[&str]) -> SchemaRef {
     let fields: Vec<_> = names
         .iter()
         .map(|name| Field::new(*name, DataType::Int64, false))
@@ -68,7 +75,7 @@ fn schema(names: &[&str]) -> SchemaRef {
 }
 
 /// One row of such columns.
-fn row<const COLUMNS: usize>(
+pub(crate) fn row<const COLUMNS: usize>(
     schema: &SchemaRef,
     values: [i64; COLUMNS],
 ) -> Result<RecordBatch> {
@@ -77,7 +84,7 @@ fn row<const COLUMNS: usize>(
 }
 
 /// Of a node that sends rows as it finds them, and ends.
-fn properties(
+pub(crate) fn properties(
     equivalences: EquivalenceProperties,
     partitions: usize,
 ) -> Arc<PlanProperties> {

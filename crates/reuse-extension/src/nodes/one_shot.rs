@@ -4,28 +4,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::exec_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
-use datafusion::execution::TaskContext;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::metrics::{
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{Result, exec_err};
+use datafusion_execution::TaskContext;
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
 };
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use datafusion::physical_plan::{
+use datafusion_physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
-use reuse_extension_interface::Rows;
 
-use super::{properties, row, schema};
+use super::{Rows, properties, row, schema};
 
 /// Sends the rows from a task of its own, over a channel. A second execute is an error:
 /// nothing, or half of the rows, would be a wrong answer that no one sees.
 #[derive(Debug)]
 pub struct OneShotExec {
-    rows: Rows,
+    rows: Arc<dyn Rows>,
     /// Run state: whether the stream is gone.
     handed_out: AtomicBool,
     properties: Arc<PlanProperties>,
@@ -33,7 +31,7 @@ pub struct OneShotExec {
 }
 
 impl OneShotExec {
-    pub fn new(rows: Rows) -> Self {
+    pub fn new(rows: Arc<dyn Rows>) -> Self {
         let equivalences = EquivalenceProperties::new(schema(&["value"]));
         Self {
             rows,
@@ -84,7 +82,7 @@ impl ExecutionPlan for OneShotExec {
     /// The copy has a stream of its own; the original's goes on, to whoever reads it.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self {
-            rows: self.rows.clone(),
+            rows: Arc::clone(&self.rows),
             handed_out: AtomicBool::new(false),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -101,7 +99,7 @@ impl ExecutionPlan for OneShotExec {
                 "OneShotExec has been executed: reset the plan to run it again"
             );
         }
-        let rows = self.rows.get();
+        let rows = self.rows.read();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let schema = self.schema();
         let mut builder = RecordBatchReceiverStreamBuilder::new(Arc::clone(&schema), 1);

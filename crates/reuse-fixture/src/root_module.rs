@@ -7,19 +7,20 @@ use std::sync::Arc;
 use abi_stable::export_root_module;
 use abi_stable::prefix_type::PrefixTypeTrait;
 use abi_stable::std_types::{RResult, RSlice, RStr, RString};
-use datafusion::error::Result;
+use datafusion_common::Result;
 use datafusion_ffi::execution_plan::FFI_ExecutionPlan;
 use reuse_extension_interface::{
     Codec, Extension, ExtensionRef, Made, Plan, Rows, Table,
 };
 
-use crate::runtime;
-use crate::sql_table::SqlTable;
-use crate::table::{ReuseTable, Shape, export};
+use crate::example::runtime;
+use crate::example::table::export;
+use crate::table::Shape;
 
 #[export_root_module]
 fn root_module() -> ExtensionRef {
     Extension {
+        datafusion: datafusion_ffi::version(),
         table,
         plan,
         sql_table,
@@ -30,19 +31,19 @@ fn root_module() -> ExtensionRef {
 extern "C" fn table(shape: RStr<'_>, rows: Rows, codec: Codec) -> Made<Table> {
     made(|| {
         let shape: Shape = shape.as_str().parse()?;
-        let table = ReuseTable::try_new(shape, rows)?;
-        Ok(Table(export(Arc::new(table), codec.0)))
+        Ok(Table(export(shape.table(Arc::new(rows))?, codec.0)))
     })
 }
 
 extern "C" fn plan(shape: RStr<'_>, rows: Rows) -> Made<Plan> {
     made(|| {
         let shape: Shape = shape.as_str().parse()?;
-        let plan = shape.plan(&rows)?;
+        let plan = shape.plan(Arc::new(rows))?;
         Ok(Plan(FFI_ExecutionPlan::new(plan, Some(runtime::handle()))))
     })
 }
 
+#[cfg(feature = "sql")]
 extern "C" fn sql_table(
     setup: RSlice<'_, RString>,
     query: RStr<'_>,
@@ -50,9 +51,14 @@ extern "C" fn sql_table(
 ) -> Made<Table> {
     made(|| {
         let setup: Vec<_> = setup.iter().map(RString::to_string).collect();
-        let table = SqlTable::try_new(&setup, query.as_str())?;
+        let table = crate::sql_table::SqlTable::try_new(&setup, query.as_str())?;
         Ok(Table(export(Arc::new(table), codec.0)))
     })
+}
+
+#[cfg(not(feature = "sql"))]
+extern "C" fn sql_table(_: RSlice<'_, RString>, _: RStr<'_>, _: Codec) -> Made<Table> {
+    RResult::RErr("the library was built without the feature `sql`".into())
 }
 
 /// Runs the body of a function of the root module. An error becomes its text, as the two

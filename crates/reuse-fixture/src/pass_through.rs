@@ -1,21 +1,22 @@
-//! Nodes that do nothing, in any number: what is measured on them is the boundary.
+//! Nodes that do nothing, in any number: what is measured on them is the boundary. And one
+//! of DataFusion's own that keeps something.
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{internal_err, plan_err};
-use datafusion::error::Result;
-use datafusion::execution::TaskContext;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
-use datafusion::physical_plan::{
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{Result, internal_err, plan_err};
+use datafusion_execution::TaskContext;
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::joins::CrossJoinExec;
+use datafusion_physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan,
     ExecutionPlanProperties, PlanProperties, ReplaceChildrenOptions,
     SendableRecordBatchStream,
 };
 
-use super::properties;
+use crate::example::nodes::{properties, schema};
 
 /// `nodes` nodes, one below the other, that send one row.
 ///
@@ -41,9 +42,14 @@ pub fn wide(nodes: usize) -> Result<Arc<dyn ExecutionPlan>> {
     PassThroughExec::try_new((1..nodes).map(|_| leaf()).collect())
 }
 
-/// One of DataFusion's own: one row, no column.
+/// One row, of a join that keeps its build side.
+pub fn cross_join() -> Arc<dyn ExecutionPlan> {
+    Arc::new(CrossJoinExec::new(leaf(), leaf()))
+}
+
+/// One row, no column.
 fn leaf() -> Arc<dyn ExecutionPlan> {
-    Arc::new(PlaceholderRowExec::new(super::schema(&[])))
+    Arc::new(PlaceholderRowExec::new(schema(&[])))
 }
 
 /// The partitions of its inputs, one after the other. It keeps nothing from a run, so the

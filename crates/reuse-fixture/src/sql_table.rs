@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::runtime;
+use crate::example::runtime;
 
 /// A query over tables of this library.
 pub struct SqlTable {

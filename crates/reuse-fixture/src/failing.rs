@@ -4,20 +4,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::exec_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
-use datafusion::execution::TaskContext;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{Result, exec_err};
+use datafusion_execution::TaskContext;
+use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::stream;
-use reuse_extension_interface::Rows;
 
-use super::{properties, row, schema};
+use crate::example::nodes::{Rows, properties, row, schema};
 
 /// What goes wrong. The panics of a stream and of `execute` end a process whose
 /// datafusion-ffi does not catch them.
@@ -40,14 +38,14 @@ pub enum Failure {
 /// Sends the rows until it is reset.
 #[derive(Debug)]
 pub struct FailingExec {
-    rows: Rows,
+    rows: Arc<dyn Rows>,
     failure: Failure,
     is_reset: bool,
     properties: Arc<PlanProperties>,
 }
 
 impl FailingExec {
-    pub fn new(rows: Rows, failure: Failure) -> Self {
+    pub fn new(rows: Arc<dyn Rows>, failure: Failure) -> Self {
         let equivalences = EquivalenceProperties::new(schema(&["value"]));
         Self {
             rows,
@@ -102,7 +100,7 @@ impl ExecutionPlan for FailingExec {
             }
             Failure::ResetPanic => panic!("FailingExec: deliberate panic of reset_state"),
             _ => Ok(Arc::new(Self {
-                rows: self.rows.clone(),
+                rows: Arc::clone(&self.rows),
                 failure: self.failure,
                 is_reset: true,
                 properties: Arc::clone(&self.properties),
@@ -125,7 +123,7 @@ impl ExecutionPlan for FailingExec {
             }
             _ => {}
         }
-        let rows = self.rows.get();
+        let rows = self.rows.read();
         let schema = self.schema();
         let batch = {
             let schema = Arc::clone(&schema);
