@@ -1,5 +1,4 @@
-//! Nodes that do nothing, in any number: what is measured on them is the boundary. And one
-//! of DataFusion's own that keeps something.
+//! Nodes that do nothing, in any number: what is measured on them is the boundary.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +7,6 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{Result, internal_err, plan_err};
 use datafusion_execution::TaskContext;
 use datafusion_physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion_physical_plan::joins::CrossJoinExec;
 use datafusion_physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion_physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan,
@@ -42,12 +40,7 @@ pub fn wide(nodes: usize) -> Result<Arc<dyn ExecutionPlan>> {
     PassThroughExec::try_new((1..nodes).map(|_| leaf()).collect())
 }
 
-/// One row, of a join that keeps its build side.
-pub fn cross_join() -> Arc<dyn ExecutionPlan> {
-    Arc::new(CrossJoinExec::new(leaf(), leaf()))
-}
-
-/// One row, no column.
+/// One of DataFusion's own: one row, no column.
 fn leaf() -> Arc<dyn ExecutionPlan> {
     Arc::new(PlaceholderRowExec::new(schema(&[])))
 }

@@ -8,12 +8,15 @@ use async_trait::async_trait;
 use datafusion_catalog::{Session, TableProvider};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_expr::{Expr, TableType};
+use datafusion_physical_expr::PhysicalSortExpr;
+use datafusion_physical_expr::expressions::col;
 use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::sorts::sort::SortExec;
 
 use crate::example::nodes::Rows;
 use crate::example::table::{self as example, ReuseTable, project};
 use crate::failing::{FailingExec, Failure};
-use crate::pass_through::{chain, cross_join, wide};
+use crate::pass_through::{chain, wide};
 
 impl Rows for reuse_extension_interface::Rows {
     fn read(&self) -> Vec<i64> {
@@ -30,8 +33,8 @@ pub enum Shape {
     Chain(usize),
     /// So many nodes that do nothing, all but one beside each other.
     Wide(usize),
-    /// A node of DataFusion's own.
-    CrossJoin,
+    /// A node of DataFusion's own, over one of the example's.
+    TopK,
 }
 
 impl FromStr for Shape {
@@ -47,7 +50,7 @@ impl FromStr for Shape {
         Ok(match (kind, number.parse()) {
             ("chain", Ok(nodes)) => Self::Chain(nodes),
             ("wide", Ok(nodes)) => Self::Wide(nodes),
-            ("cross_join", _) => Self::CrossJoin,
+            ("top_k", _) => Self::TopK,
             ("reset_error", _) => Self::Fails(Failure::ResetError),
             ("reset_panic", _) => Self::Fails(Failure::ResetPanic),
             ("execute_error", _) => Self::Fails(Failure::ExecuteError),
@@ -68,7 +71,13 @@ impl Shape {
             Self::Fails(failure) => Ok(Arc::new(FailingExec::new(rows, failure))),
             Self::Chain(nodes) => chain(nodes),
             Self::Wide(nodes) => wide(nodes),
-            Self::CrossJoin => Ok(cross_join()),
+            Self::TopK => {
+                let input = example::Shape::Counter.plan(rows)?;
+                let by = PhysicalSortExpr::new_default(col("value", &input.schema())?);
+                Ok(Arc::new(
+                    SortExec::new([by].into(), input).with_fetch(Some(3)),
+                ))
+            }
         }
     }
 

@@ -200,13 +200,17 @@ async fn same_as_native() -> Result<()> {
 }
 
 /// What forwarding the reset is for: without it, an operator keeps the state of the first
-/// run, and the answer is wrong without a word.
+/// run, and rows are missing without a word.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_reset() -> Result<()> {
     let host = Host::new(&Settings::new(1, true))?;
-    for (build, again) in [(Build::Patched, "1 row: ()"), (Build::Stock, "0 rows")] {
-        let p = plan(build.library(), "cross_join", &Rows::new(vec![]))?;
-        assert_eq!(host.run(&p).await.to_string(), "1 row: ()", "{build:?}");
+    let fresh = "3 rows: (1, 1) (2, 2) (3, 3)";
+    for (build, again) in [
+        (Build::Patched, fresh),
+        (Build::Stock, "2 rows: (1, 5) (2, 6)"),
+    ] {
+        let p = plan(build.library(), "top_k", &Rows::new(vec![1, 2, 3, 4]))?;
+        assert_eq!(host.run(&p).await.to_string(), fresh, "{build:?}");
         let copy = host.run(&reset(&p)?).await;
         assert_eq!(copy.to_string(), again, "{build:?}");
     }
