@@ -8,7 +8,9 @@
 //!
 //! Everything happens in `.upstream-new`; `upstream/` changes by a rename at the end. A
 //! run that was killed leaves a folder behind that the next one removes or, if it was
-//! between the two renames, puts back.
+//! between the two renames, puts back. A patch that does not apply stops it as it stops
+//! `git am --3way`, with the conflict in that folder, which nothing removes until a person
+//! says so.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,12 +21,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
-use walkdir::WalkDir;
 
-use crate::artifact::{self, sha256};
+use crate::artifact;
+use crate::digest::sha256;
 use crate::git;
-use crate::project::{self, Project};
+use crate::process;
+use crate::project::Project;
 use crate::series::{self, Patch};
+use crate::workspace;
 
 /// Part of the digest: raise it when this module builds something else from the same
 /// files.
@@ -70,64 +74,169 @@ impl Stamp {
     }
 }
 
-pub fn run(project: &Project) -> Result<()> {
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Go on after the conflict that it stopped at was resolved.
+    #[arg(long = "continue", conflicts_with = "abort")]
+    go_on: bool,
+
+    /// Throw away what a conflict has left.
+    #[arg(long)]
+    abort: bool,
+}
+
+/// Where a series stopped at a patch that does not apply, kept beside the trees in
+/// `.upstream-new`.
+#[derive(Deserialize, Serialize)]
+struct Stopped {
+    line: String,
+    digest: String,
+    tree: String,
+    /// The file in `patches/`.
+    patch: PathBuf,
+    merged: Merged,
+}
+
+/// Of each tree with a patch that was merged instead of applied, the commit before the first
+/// of them: what follows it is not what `patches/` holds.
+type Merged = BTreeMap<String, String>;
+
+impl Stopped {
+    fn file(new: &Path) -> PathBuf {
+        new.join(".stopped")
+    }
+
+    fn read(new: &Path) -> Option<Self> {
+        toml::from_str(&fs::read_to_string(Self::file(new)).ok()?).ok()
+    }
+}
+
+pub fn run(project: &Project, args: &Args) -> Result<()> {
     let upstream = project.upstream();
     let new = project.root.join(".upstream-new");
     let old = project.root.join(".upstream-old");
     let _lock = lock(project)?;
-    recover(&upstream, &new, &old)?;
-
-    if let Some(stamp) = Stamp::read(&upstream) {
-        let edits = unexported(project, &stamp)?;
-        if stamp.matches(project)? {
-            eprintln!("upstream/ is up to date (line {})", stamp.line);
-            if !edits.is_empty() {
-                eprintln!("it also holds work that is not in patches/ yet:\n{edits}");
-            }
-            return Ok(());
-        }
-        ensure!(
-            edits.is_empty(),
-            "upstream/ holds work that is not in patches/, and patches/ has changed:\n\
-             {edits}\
-             Save it with `cargo xtask export`, or discard it with\n\
-             \x20 git -C upstream/<tree> reset --hard {applied} && \
-             git -C upstream/<tree> clean -fd\n\
-             and run this again.",
-            applied = git::APPLIED,
-        );
-    } else {
-        ensure!(
-            !upstream.exists(),
-            "{} exists but was not made by `cargo xtask apply`: move it away",
-            upstream.display()
-        );
+    let stopped = Stopped::read(&new);
+    if args.abort {
+        ensure!(stopped.is_some(), "there is no conflict to abort");
+        return remove(&new);
     }
-
-    eprintln!("applying the series of line {}", project.line.name);
-    let heads = build(project, &new)?;
-    Stamp::new(project, heads)?.write(&new)?;
+    let merged = match (&stopped, args.go_on) {
+        (None, false) => {
+            recover(&upstream, &new, &old)?;
+            if is_up_to_date(project, &upstream)? {
+                return write_manifest(project);
+            }
+            eprintln!("applying the series of line {}", project.line.name);
+            build(project, &new, OnConflict::Stop)?
+        }
+        (None, true) => bail!("there is no conflict to go on from"),
+        (Some(stopped), false) => bail!(
+            "it stopped at patches/{} before: resolve the conflict in {} and run \
+             `cargo xtask apply --continue`, or throw that folder away with \
+             `cargo xtask apply --abort`",
+            stopped.patch.display(),
+            new.join(&stopped.tree).display()
+        ),
+        (Some(_), true) => go_on(project, &new, stopped)?,
+    };
+    let mut stamp = Stamp::new(project, heads(project, &new)?)?;
+    stamp.heads.extend(merged);
+    stamp.write(&new)?;
     if upstream.exists() {
-        keep_times(&upstream, &new)?;
         fs::rename(&upstream, &old).context("cannot move upstream/ away")?;
     }
     fs::rename(&new, &upstream).context("cannot move upstream/ into place")?;
     remove(&old)?;
     eprintln!("upstream/ is made (line {})", project.line.name);
-    Ok(())
+    let edits = unexported(project, &stamp)?;
+    if !edits.is_empty() {
+        eprintln!("`cargo xtask export` writes what was merged to patches/:\n{edits}");
+    }
+    write_manifest(project)
 }
 
-/// One `apply` or `export` at a time; the lock goes when the process does.
+/// Whether `upstream/` is what `patches/` says; an error if it holds work that would be lost.
+fn is_up_to_date(project: &Project, upstream: &Path) -> Result<bool> {
+    let Some(stamp) = Stamp::read(upstream) else {
+        ensure!(
+            !upstream.exists(),
+            "{} exists but was not made by `cargo xtask apply`: move it away",
+            upstream.display()
+        );
+        return Ok(false);
+    };
+    let edits = unexported(project, &stamp)?;
+    if stamp.matches(project)? {
+        eprintln!("upstream/ is up to date (line {})", stamp.line);
+        if !edits.is_empty() {
+            eprintln!("it also holds work that is not in patches/ yet:\n{edits}");
+        }
+        return Ok(true);
+    }
+    ensure!(
+        edits.is_empty(),
+        "upstream/ holds work that is not in patches/, and patches/ has changed:\n\
+         {edits}\
+         Save it with `cargo xtask export`, or discard it with\n\
+         \x20 git -C upstream/<tree> reset --hard {applied} && \
+         git -C upstream/<tree> clean -fd\n\
+         and run this again.",
+        applied = git::APPLIED,
+    );
+    Ok(false)
+}
+
+/// Goes on from a conflict that was resolved in `new`.
+fn go_on(project: &Project, new: &Path, stopped: Option<Stopped>) -> Result<Merged> {
+    let stopped = stopped.context("there is no conflict to go on from")?;
+    ensure!(
+        stopped.line == project.line.name && stopped.digest == digest(project)?,
+        "patches/ has changed since it stopped at patches/{}: start anew with \
+         `cargo xtask apply --abort` and `cargo xtask apply`",
+        stopped.patch.display()
+    );
+    let dir = new.join(&stopped.tree);
+    if git::is_applying(&dir) {
+        let conflicts = git::conflicts(&dir)?;
+        ensure!(
+            conflicts.is_empty(),
+            "in {} there are conflicts left: resolve and `git add`\n{conflicts}",
+            dir.display()
+        );
+        git::am_continue(&dir)?;
+    }
+    let mut merged = stopped.merged;
+    let trees: Vec<_> = project.line.tree.keys().collect();
+    for tree in trees.into_iter().skip_while(|tree| **tree != stopped.tree) {
+        let mut patches = series(project, tree)?;
+        if *tree == stopped.tree {
+            let at = patches.iter().position(|patch| patch.path == stopped.patch);
+            patches.drain(..=at.context("the patch is not in its series")?);
+        } else {
+            make_base(project, tree, new)?;
+        }
+        apply_series(project, tree, new, &patches, OnConflict::Stop, &mut merged)?;
+    }
+    fs::remove_file(Stopped::file(new)).context("cannot remove the mark")?;
+    Ok(merged)
+}
+
+/// Brings the root's manifest after the line.
+fn write_manifest(project: &Project) -> Result<()> {
+    let file = project.root.join("Cargo.toml");
+    let wanted = workspace::manifest(project, &project.upstream())?;
+    if fs::read_to_string(&file).is_ok_and(|found| found == wanted) {
+        return Ok(());
+    }
+    eprintln!("writing Cargo.toml for line {}", project.line.name);
+    workspace::write(&file, &wanted)
+}
+
+/// One `apply` or `export` at a time.
 pub fn lock(project: &Project) -> Result<File> {
     let path = project.root.join(".upstream-lock");
-    let file = File::create(&path)
-        .with_context(|| format!("cannot create {}", path.display()))?;
-    if file.try_lock().is_err() {
-        eprintln!("waiting for another `cargo xtask` in this checkout ...");
-        file.lock()
-            .with_context(|| format!("cannot lock {}", path.display()))?;
-    }
-    Ok(file)
+    process::lock(&path, "another `cargo xtask` in this checkout")
 }
 
 /// Cleans up after a run that was killed.
@@ -158,63 +267,118 @@ fn remove(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes every tree of the line below `to`, and returns the commit that each ends at.
-pub fn build(project: &Project, to: &Path) -> Result<BTreeMap<String, String>> {
-    let mut heads = BTreeMap::new();
-    for (name, tree) in &project.line.tree {
-        let mut patches = series::read(project, name)?;
-        patches.retain(|patch| !patch.message.trailers.is_for_branch(&tree.branch));
-        let dir = to.join(name);
-        fs::create_dir_all(&dir)
-            .with_context(|| format!("cannot make {}", dir.display()))?;
-        let mut what = Vec::new();
-        for pinned in &tree.artifact {
-            let file = artifact::fetch(project, pinned)?;
-            let target = dir.join(&pinned.path);
-            fs::create_dir_all(target.parent().unwrap_or(&dir))
-                .with_context(|| format!("cannot make {}", target.display()))?;
-            artifact::unpack(pinned, &file, &target)?;
-            what.push(format!("{} {}", pinned.name, pinned.version));
-        }
-        let message = format!("{} as released: {}", tree.repository, what.join(", "));
-        git::commit_base(&dir, &message)?;
-        apply_series(project, name, &dir, &patches)?;
-        heads.insert(name.clone(), git::head(&dir)?);
+/// What a patch that does not apply leads to.
+#[derive(Clone, Copy, PartialEq)]
+pub enum OnConflict {
+    Fail,
+    /// Merge it as `git am --3way` does, and stop where that needs a person.
+    Stop,
+}
+
+/// Makes every tree of the line below `to`.
+pub fn build(project: &Project, to: &Path, on_conflict: OnConflict) -> Result<Merged> {
+    let mut merged = Merged::new();
+    for name in project.line.tree.keys() {
+        make_base(project, name, to)?;
+        let patches = series(project, name)?;
+        apply_series(project, name, to, &patches, on_conflict, &mut merged)?;
     }
-    Ok(heads)
+    Ok(merged)
+}
+
+/// The patches of a tree that apply to the line.
+fn series(project: &Project, tree: &str) -> Result<Vec<Patch>> {
+    let mut patches = series::read(project, tree)?;
+    let branch = &project.line.tree[tree].branch;
+    patches.retain(|patch| !patch.message.trailers.is_for_branch(branch));
+    Ok(patches)
+}
+
+/// The commit that each tree below `to` ends at.
+fn heads(project: &Project, to: &Path) -> Result<BTreeMap<String, String>> {
+    let trees = project.line.tree.keys();
+    trees
+        .map(|tree| Ok((tree.clone(), git::head(&to.join(tree))?)))
+        .collect()
+}
+
+/// Unpacks the artifacts of a tree below `to` and commits them.
+fn make_base(project: &Project, name: &str, to: &Path) -> Result<()> {
+    let tree = &project.line.tree[name];
+    let dir = to.join(name);
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let mut what = Vec::new();
+    for pinned in &tree.artifact {
+        let file = artifact::fetch(project, pinned)?;
+        let target = dir.join(&pinned.path);
+        fs::create_dir_all(target.parent().unwrap_or(&dir))
+            .with_context(|| format!("cannot make {}", target.display()))?;
+        artifact::unpack(pinned, &file, &target)?;
+        what.push(format!("{} {}", pinned.name, pinned.version));
+    }
+    let message = format!("{} as released: {}", tree.repository, what.join(", "));
+    git::commit_base(&dir, &message)
 }
 
 fn apply_series(
     project: &Project,
     tree: &str,
-    dir: &Path,
+    to: &Path,
     patches: &[Patch],
+    on_conflict: OnConflict,
+    merged: &mut Merged,
 ) -> Result<()> {
-    for (i, patch) in patches.iter().enumerate() {
+    let dir = to.join(tree);
+    for patch in patches {
         let file = project.patches().join(&patch.path);
-        git::am(dir, &file).with_context(|| {
-            format!(
-                "patches/{} does not apply to {} of line {}: correct it, or its place in \
-                 the `series` file beside it",
+        let before = git::head(&dir)?;
+        if let Err(error) = git::am(&dir, &file) {
+            let what = format!(
+                "patches/{} does not apply to {} of line {}",
                 patch.path.display(),
                 tree,
                 project.line.name
-            )
-        })?;
+            );
+            if on_conflict == OnConflict::Fail {
+                return Err(error.context(what));
+            }
+            merged.entry(tree.to_string()).or_insert(before.clone());
+            // What it was written for may be in the trees that were there before.
+            let old = project.upstream().join(tree);
+            if git::am_merge(&dir, &file, &old)? {
+                eprintln!("{what} as it is; it was merged");
+            } else {
+                let stopped = Stopped {
+                    line: project.line.name.clone(),
+                    digest: digest(project)?,
+                    tree: tree.to_string(),
+                    patch: patch.path.clone(),
+                    merged: std::mem::take(merged),
+                };
+                fs::write(Stopped::file(to), toml::to_string(&stopped)?)
+                    .context("cannot write where it stopped")?;
+                bail!(
+                    "{what}:\n{}\nIn {}, resolve this, `git add` the files and run \
+                     `cargo xtask apply --continue`; or throw that folder away with \
+                     `cargo xtask apply --abort`.",
+                    git::conflicts(&dir)?,
+                    dir.display()
+                );
+            }
+        }
         // An exit code of 0 is not proof that something was applied.
-        let commits = git::series(dir)?.len();
         ensure!(
-            commits == i + 1,
+            git::head(&dir)? != before,
             "git am accepted patches/{} but made no commit of it",
             patch.path.display()
         );
     }
     git::text(
-        dir,
+        &dir,
         &["update-ref", git::APPLIED, "HEAD"],
         "mark the series",
     )?;
-    let left = git::uncommitted(dir)?;
+    let left = git::uncommitted(&dir)?;
     if !left.is_empty() {
         bail!("{tree}: the series leaves uncommitted files:\n{left}");
     }
@@ -270,27 +434,4 @@ fn digest(project: &Project) -> Result<String> {
         }
     }
     Ok(sha256(all.as_bytes()))
-}
-
-/// Gives files that did not change the time of the old ones, so that cargo rebuilds only
-/// what did.
-fn keep_times(old: &Path, new: &Path) -> Result<()> {
-    for entry in WalkDir::new(new)
-        .into_iter()
-        .filter_entry(|entry| entry.file_name() != ".git")
-    {
-        let entry = entry.context("cannot list the new sources")?;
-        let before = old.join(entry.path().strip_prefix(new).unwrap_or(entry.path()));
-        let Ok(data) = fs::metadata(&before) else {
-            continue;
-        };
-        if entry.file_type().is_file()
-            && data.is_file()
-            && fs::read(&before).ok() == fs::read(entry.path()).ok()
-        {
-            let time = data.modified().context("this system keeps no file times")?;
-            project::touch(entry.path(), time)?;
-        }
-    }
-    Ok(())
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use flate2::read::GzDecoder;
-use sha2::{Digest, Sha256};
 
+use crate::digest::sha256_of_file;
 use crate::process;
 use crate::project::Project;
 use crate::python;
@@ -138,14 +138,4 @@ pub fn unpack(artifact: &Artifact, file: &Path, to: &Path) -> Result<()> {
         return Ok(());
     }
     fs::rename(&inner, to).with_context(what)
-}
-
-pub fn sha256(bytes: &[u8]) -> String {
-    format!("{:x}", Sha256::digest(bytes))
-}
-
-pub fn sha256_of_file(file: &Path) -> Result<String> {
-    let bytes =
-        fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(sha256(&bytes))
 }

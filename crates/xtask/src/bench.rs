@@ -6,17 +6,15 @@ use crate::apply;
 use crate::extension;
 use crate::process;
 use crate::project::Project;
+use crate::target;
 use crate::test;
-use crate::wheel;
 
 pub fn run(project: &Project) -> Result<()> {
-    apply::run(project)?;
-    eprintln!(
-        "building the example extension, against the patched and the released crates"
-    );
+    apply::run(project, &apply::Args::default())?;
+    eprintln!("building the extension, against the patched and the released crates");
     let patched = extension::patched(project)?;
     let stock = extension::stock(project)?;
-    let mut cargo = wheel::cargo(project, "bench")?;
+    let mut cargo = target::cargo(project, "bench")?;
     // The profile that everything else is built with: the ratios are what counts.
     cargo.args([
         "--locked",

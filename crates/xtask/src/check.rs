@@ -1,25 +1,28 @@
 //! `cargo xtask check`: everything that says the same thing twice says the same thing.
 //!
-//! Without sources: the series, the patches, their checksums, UPSTREAM.md and the
-//! workspace's manifest. With `upstream/` there: the pins, the round trip, cargo's own
-//! view of the `[patch]` table, and the formatting. Every finding is printed, then the
-//! command fails.
+//! Without sources: the series, the patches, their checksums, UPSTREAM.md and the label of
+//! the wheel. With `upstream/` there: the pins, the round trip, the tests that the patches
+//! name, the workspace's manifest, cargo's own view of the `[patch]` table, and the
+//! formatting. Every finding is printed, then the command fails.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
-use crate::apply::{self, Stamp};
+use crate::apply::{self, OnConflict, Stamp};
 use crate::artifact;
+use crate::digest::sha256;
 use crate::export;
 use crate::git;
 use crate::process;
 use crate::project::Project;
+use crate::proof::{self, Proof};
+use crate::released;
 use crate::series::{self, Patch};
-use crate::sources::{Registry, Tree};
-use crate::wheel;
+use crate::sources::Tree;
+use crate::target;
 use crate::workspace;
 
 #[derive(clap::Args, Default)]
@@ -36,12 +39,14 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
         ("checksums", checksums),
         ("patches", patches),
         ("UPSTREAM.md", upstream_md),
-        ("[patch] table", patch_table),
+        ("label", label),
     ];
     let with_sources = Stamp::read(&project.upstream()).is_some();
     if with_sources {
         checks.push(("pinned artifacts", pins));
         checks.push(("round trip", round_trip));
+        checks.push(("proofs", proofs));
+        checks.push(("Cargo.toml", manifest));
         checks.push(("Cargo.lock", lock_file));
         checks.push(("rustfmt", rustfmt));
     }
@@ -82,7 +87,7 @@ fn checksums(project: &Project) -> Result<()> {
         let bytes = fs::read(project.patches().join(path))
             .with_context(|| format!("patches/{path} is in SHA256SUMS but not there"))?;
         ensure!(
-            artifact::sha256(&bytes) == sum,
+            sha256(&bytes) == sum,
             "patches/{path} was changed by hand: change the commit in upstream/ and run \
              `cargo xtask export`"
         );
@@ -161,9 +166,23 @@ fn check_patch(
         tree.branch
     );
     let needs = &message.trailers.depends_on;
+    for needs in needs.iter().filter(|needs| *needs != "none") {
+        ensure!(
+            before.iter().any(|patch| patch.message.subject == *needs),
+            "`Depends-on: {needs}` is not the subject of an earlier patch"
+        );
+    }
     ensure!(
-        needs == "none" || before.iter().any(|patch| patch.message.subject == *needs),
-        "`Depends-on: {needs}` is not the subject of an earlier patch"
+        !message.trailers.tested_by.is_empty(),
+        "it names no test that fails without it: add a `Tested-by:` trailer"
+    );
+    for proof in &message.trailers.tested_by {
+        Proof::parse(proof)?;
+    }
+    ensure!(
+        for_branch || proof::undo(project, patch).is_file(),
+        "there is no {}, which takes its change out for `cargo xtask prove`",
+        proof::undo(project, patch).display()
     );
     // Outside of any repository: in one, git would skip what is not below it.
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
@@ -197,69 +216,52 @@ fn upstream_md(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// The root manifest's `[patch.crates-io]` and members, against the pins.
-fn patch_table(project: &Project) -> Result<()> {
-    let file = project.root.join("Cargo.toml");
-    let text = fs::read_to_string(&file).context("cannot read Cargo.toml")?;
-    let manifest: toml::Table = text.parse().context("cannot parse Cargo.toml")?;
-    let table = manifest
-        .get("patch")
-        .and_then(|patch| patch.get("crates-io")?.as_table())
-        .context("Cargo.toml has no [patch.crates-io]")?;
-    let members = manifest
-        .get("workspace")
-        .and_then(|workspace| workspace.get("members")?.as_array())
-        .context("Cargo.toml has no workspace members")?;
-    let pinned = crates(project);
-    for (name, path) in &pinned {
-        let entry = table
-            .get(*name)
-            .and_then(|entry| entry.get("path")?.as_str());
-        ensure!(
-            entry == Some(path),
-            "Cargo.toml: [patch.crates-io] needs `{name} = {{ path = \"{path}\" }}`, as \
-             patches/sources.toml pins it"
-        );
-        ensure!(
-            members.iter().any(|member| member.as_str() == Some(path)),
-            "Cargo.toml: {path} is not a member, so that its tests cannot run"
-        );
-    }
-    for name in table.keys() {
-        ensure!(
-            pinned.iter().any(|(pinned, _)| pinned == name),
-            "Cargo.toml: [patch.crates-io] names {name}, which patches/sources.toml does \
-             not pin"
-        );
+/// A label that was handed out stands for the same patches for ever.
+fn label(project: &Project) -> Result<()> {
+    released::check(project)
+}
+
+/// The tests that the patches name.
+fn proofs(project: &Project) -> Result<()> {
+    for (name, tree) in &project.line.tree {
+        for patch in series::read(project, name)? {
+            if patch.message.trailers.is_for_branch(&tree.branch) {
+                continue;
+            }
+            for proof in &patch.message.trailers.tested_by {
+                Proof::parse(proof)?
+                    .exists(project, name)
+                    .with_context(|| format!("patches/{}", patch.path.display()))?;
+            }
+        }
     }
     Ok(())
 }
 
-/// The crates of the line and where they lie in the checkout.
-pub fn crates(project: &Project) -> Vec<(&str, String)> {
-    let mut crates = Vec::new();
-    for (name, tree) in &project.line.tree {
-        for pinned in &tree.artifact {
-            if pinned.registry == Registry::Cargo {
-                let path = Path::new("upstream").join(name);
-                // Without a slash at the end where the crate is all of the repository.
-                let path: PathBuf = path.join(&pinned.path).components().collect();
-                crates.push((pinned.name.as_str(), path.display().to_string()));
-            }
-        }
+/// The root's manifest against the pins and the released packages.
+fn manifest(project: &Project) -> Result<()> {
+    let found = fs::read_to_string(project.root.join("Cargo.toml"))
+        .context("cannot read Cargo.toml")?;
+    let wanted = workspace::manifest(project, &project.upstream())?;
+    for (found, wanted) in found.lines().zip(wanted.lines()) {
+        ensure!(
+            found == wanted,
+            "Cargo.toml is not the one of line {}:\n  it says    {found}\n  instead of \
+             {wanted}\n  `cargo xtask apply` writes it",
+            project.line.name
+        );
     }
-    crates
+    ensure!(
+        found.len() == wanted.len(),
+        "Cargo.toml is not the one of line {}: `cargo xtask apply` writes it",
+        project.line.name
+    );
+    Ok(())
 }
 
 /// The pinned hashes against the files that they were pinned for.
 fn pins(project: &Project) -> Result<()> {
-    let line = &project.line;
-    for pinned in line
-        .tree
-        .values()
-        .flat_map(|tree| &tree.artifact)
-        .chain(line.client.values())
-    {
+    for pinned in project.line.artifacts() {
         artifact::fetch(project, pinned)?;
     }
     Ok(())
@@ -280,7 +282,7 @@ fn round_trip(project: &Project) -> Result<()> {
          {edits}"
     );
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    apply::build(project, folder.path())?;
+    apply::build(project, folder.path(), OnConflict::Fail)?;
     for tree in project.line.tree.keys() {
         let dir = folder.path().join(tree);
         for (path, bytes) in export::tree_files(project, &dir, tree)? {
@@ -305,38 +307,12 @@ fn round_trip(project: &Project) -> Result<()> {
 
 fn lock_file(project: &Project) -> Result<()> {
     process::stdout(
-        project
-            .workspace_cargo("metadata")?
-            .args(["--locked", "--format-version", "1"]),
+        process::cargo()?
+            .args(["metadata", "--locked", "--format-version", "1"])
+            .current_dir(&project.root),
         "resolve the workspace with Cargo.lock as it is",
     )?;
-    all_patched(project, &project.root.join("Cargo.lock"))
-}
-
-/// That a lock file takes each crate of the line from `upstream/` and from nowhere else:
-/// cargo only warns about a `[patch]` entry that nothing uses.
-pub fn all_patched(project: &Project, file: &Path) -> Result<()> {
-    let lock = workspace::read(file)?;
-    let file = file.display();
-    if let Some(unused) = lock.get("patch") {
-        bail!("{file}: these [patch] entries are used by nothing: {unused}");
-    }
-    let packages = lock
-        .get("package")
-        .and_then(|packages| packages.as_array())
-        .with_context(|| format!("{file} lists no packages"))?;
-    for (name, path) in crates(project) {
-        let sources: Vec<_> = packages
-            .iter()
-            .filter(|package| package.get("name").and_then(|n| n.as_str()) == Some(name))
-            .map(|package| package.get("source"))
-            .collect();
-        ensure!(
-            sources == [None],
-            "{file}: {name} does not come from {path} alone, but from {sources:?}"
-        );
-    }
-    Ok(())
+    workspace::all_patched(project, &project.root.join("Cargo.lock"))
 }
 
 /// Upstream's settings on what the patches touch, ours on ours.
@@ -378,22 +354,35 @@ fn check_format(file: &Path, settings: &str) -> Result<()> {
 }
 
 fn clippy(project: &Project) -> Result<()> {
-    process::run(
-        wheel::cargo(project, "clippy")?
-            .args(["--workspace", "--all-targets"])
-            .args(["--exclude", "datafusion", "--exclude", "sqlparser"])
-            .arg("--features")
-            .arg("datafusion-ffi/integration-tests,datafusion-python/substrait")
-            .args(["--", "-D", "warnings"]),
-        "run clippy on the patched workspace",
-    )?;
-    // The tests and benches of these read files that the packages come without.
-    process::run(
-        wheel::cargo(project, "clippy")?
-            .args(["--lib", "-p", "datafusion", "-p", "sqlparser"])
-            .args(["--", "-D", "warnings"]),
-        "run clippy on the libraries of datafusion and sqlparser",
-    )?;
+    // The tests and benches of some read files that the packages come without.
+    let (lib_only, all): (Vec<_>, Vec<_>) = project
+        .line
+        .crates()
+        .map(|(artifact, _)| artifact)
+        .partition(|artifact| artifact.tests.lib_only);
+    let mut cargo = target::cargo(project, "clippy")?;
+    cargo.args(["--workspace", "--all-targets"]);
+    for artifact in &lib_only {
+        cargo.args(["--exclude", &artifact.name]);
+    }
+    for artifact in all {
+        if let Some(feature) = &artifact.tests.feature {
+            cargo.args(["--features", &format!("{}/{feature}", artifact.name)]);
+        }
+    }
+    cargo.args(["--", "-D", "warnings"]);
+    process::run(&mut cargo, "run clippy on the patched workspace")?;
+    drop(cargo);
+
+    let mut cargo = target::cargo(project, "clippy")?;
+    cargo.arg("--lib");
+    for artifact in lib_only {
+        cargo.args(["-p", &artifact.name]);
+    }
+    cargo.args(["--", "-D", "warnings"]);
+    process::run(&mut cargo, "run clippy on the libraries of the rest")?;
+    drop(cargo);
+
     process::run(
         process::cargo()?
             .args(["clippy", "--all-targets", "--manifest-path"])

@@ -9,85 +9,78 @@ use anyhow::{Context, Result, ensure};
 use toml::{Table, Value};
 
 use crate::artifact;
-use crate::check;
 use crate::process;
 use crate::project::Project;
-use crate::sources::Artifact;
-use crate::wheel;
-use crate::workspace;
+use crate::python::Venv;
+use crate::sources::{Client, Registry};
+use crate::target;
+use crate::workspace::{self, Features};
 
-pub fn pinned<'a>(project: &'a Project, name: &str) -> Result<&'a Artifact> {
-    project.line.client.get(name).with_context(|| {
-        format!("patches/sources.toml has no client `{name}` for this line")
-    })
-}
-
-/// Runs the tests of ddx-datafusion on the patched crates.
-pub fn ddx(project: &Project) -> Result<()> {
-    let client = Client::make(project, "ddx-datafusion")?;
-    // In its repository the tests ask for features by a dev-dependency of the package on
-    // itself, which a `.crate` does not keep.
-    client.test(project, &["--all-features"])
-}
-
-/// Runs upstream's SQL tests on the patched crates, those that need no file of another
-/// package or submodule.
-pub fn sqllogictest(project: &Project) -> Result<()> {
-    let client = Client::make(project, "datafusion-sqllogictest")?;
-    let (removed, left) = remove_incomplete(&client.folder.join("test_files"))?;
-    eprintln!(
-        "{left} files of SQL tests, without {removed} that read files which the package \
-         does not have"
-    );
-    client.test(project, &[])
-}
-
-/// A client in a workspace of its own.
-struct Client<'a> {
-    pinned: &'a Artifact,
-    /// The package.
-    folder: PathBuf,
-    manifest: PathBuf,
-}
-
-impl<'a> Client<'a> {
-    /// Unpacks a client from cargo's registry so that it builds on the patched crates.
-    fn make(project: &'a Project, name: &str) -> Result<Self> {
-        let pinned = pinned(project, name)?;
-        let root = project.target().join("client").join(name);
-        let manifest = unpack(project, pinned, &root)?;
-        process::stdout(
-            wheel::cargo(project, "metadata")?
-                .args(["--format-version", "1", "--manifest-path"])
-                .arg(&manifest),
-            &format!("resolve {name} with the patched crates"),
-        )?;
-        // Otherwise the tests would pass on the released crates, without a word.
-        check::all_patched(project, &root.join("Cargo.lock")).with_context(|| {
-            format!(
-                "{name} {} does not build on the patched crates: pin one in \
-                 patches/sources.toml that takes the versions of line {}",
-                pinned.version, project.line.name
-            )
-        })?;
-        Ok(Self {
-            pinned,
-            folder: root.join(&pinned.path),
-            manifest,
-        })
+/// Runs the suites of the clients from pip, on the released and on the patched wheel.
+pub fn on_wheels(project: &Project, stock: &Venv, patched: &Venv) -> Result<()> {
+    for (name, client) in &project.line.client {
+        let Some(script) = &client.script else {
+            continue;
+        };
+        let mut python = patched.command("python");
+        python
+            .arg(project.root.join(script))
+            .arg("--sdist")
+            .arg(artifact::fetch(project, &client.artifact)?)
+            .arg("--stock")
+            .arg(stock.python())
+            .arg("--patched")
+            .arg(patched.python());
+        let what =
+            format!("compare {name}'s tests on the released and the patched wheel");
+        process::run(&mut python, &what)?;
     }
+    Ok(())
+}
 
-    fn test(&self, project: &Project, args: &[&str]) -> Result<()> {
-        let name = &self.pinned.name;
-        process::run(
-            wheel::cargo(project, "test")?
-                .args(["--locked", "--no-fail-fast", "--manifest-path"])
-                .arg(&self.manifest)
-                .args(["-p", name])
-                .args(args),
-            &format!("run the tests of {name}"),
+/// Runs the suites of the clients from cargo on the patched crates.
+pub fn on_crates(project: &Project) -> Result<()> {
+    for (name, client) in &project.line.client {
+        if client.artifact.registry == Registry::Cargo {
+            on_patched_crates(project, name, client)?;
+        }
+    }
+    Ok(())
+}
+
+fn on_patched_crates(project: &Project, name: &str, client: &Client) -> Result<()> {
+    let root = project.target().join("client").join(name);
+    let manifest = unpack(project, client, &root)?;
+    process::stdout(
+        target::cargo(project, "metadata")?
+            .args(["--format-version", "1", "--manifest-path"])
+            .arg(&manifest),
+        &format!("resolve {name} with the patched crates"),
+    )?;
+    // Otherwise the tests would pass on the released crates, without a word.
+    workspace::all_patched(project, &root.join("Cargo.lock")).with_context(|| {
+        format!(
+            "{name} {} does not build on the patched crates: pin one in \
+             patches/sources.toml that takes the versions of line {}",
+            client.artifact.version, project.line.name
         )
+    })?;
+    if let Some(folder) = &client.sql_tests {
+        let folder = root.join(&client.artifact.path).join(folder);
+        let (removed, left) = remove_incomplete(&folder)?;
+        eprintln!(
+            "{left} files of SQL tests, without {removed} that read files which the \
+             package does not have"
+        );
     }
+    process::run(
+        target::cargo(project, "test")?
+            .args(["--locked", "--no-fail-fast", "--manifest-path"])
+            .arg(&manifest)
+            .args(["-p", &client.artifact.name])
+            .args(&client.args),
+        &format!("run the tests of {name}"),
+    )
 }
 
 /// Removes the `.slt` files in `folder`, and in those below, that name a file above their
@@ -118,33 +111,34 @@ fn remove_incomplete(folder: &Path) -> Result<(usize, usize)> {
 
 /// Makes `root` a workspace with the client where its repository has it, since a test may
 /// read the workspace's files, and returns the workspace's manifest.
-fn unpack(project: &Project, client: &Artifact, root: &Path) -> Result<PathBuf> {
+fn unpack(project: &Project, client: &Client, root: &Path) -> Result<PathBuf> {
+    let pinned = &client.artifact;
     ensure!(
-        client.path != Path::new(""),
+        pinned.path != Path::new(""),
         "patches/sources.toml does not say where the repository of {} has it: add `path`",
-        client.name
+        pinned.name
     );
-    let file = artifact::fetch(project, client)?;
+    let file = artifact::fetch(project, pinned)?;
     if root.exists() {
         fs::remove_dir_all(root)
             .with_context(|| format!("cannot remove {}", root.display()))?;
     }
-    let folder = root.join(&client.path);
+    let folder = root.join(&pinned.path);
     let parent = folder.parent().context("a client has a folder")?;
     fs::create_dir_all(parent)
         .with_context(|| format!("cannot make {}", parent.display()))?;
-    artifact::unpack(client, &file, &folder)?;
+    artifact::unpack(pinned, &file, &folder)?;
 
     let mut member = workspace::read(&folder.join("Cargo.toml"))?;
-    workspace::depend_on_features(project, &mut member)
-        .with_context(|| format!("in the manifest of {}", client.name))?;
+    workspace::depend_on_features(project, &mut member, Features::OfWheel)
+        .with_context(|| format!("in the manifest of {}", pinned.name))?;
     workspace::write(&folder.join("Cargo.toml"), &toml::to_string(&member)?)?;
 
     let mut manifest = toml::toml! {
         [workspace]
         resolver = "3"
     };
-    let members = vec![client.path.display().to_string()];
+    let members = vec![pinned.path.display().to_string()];
     workspace::table(&mut manifest, "workspace")?
         .insert("members".into(), members.into());
     manifest.extend(workspace::profile(project)?);

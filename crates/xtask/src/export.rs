@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::apply::{self, Stamp};
-use crate::artifact::sha256;
+use crate::digest::sha256;
 use crate::git;
 use crate::project::Project;
 use crate::series::{self, Message, Patch};
@@ -184,8 +184,8 @@ pub fn split_table(text: &str) -> Result<(&str, &str, &str)> {
 /// The table in UPSTREAM.md, from the patches' headers.
 pub fn table(project: &Project) -> Result<String> {
     let mut rows = String::from(
-        "| change | repository | upstream issue | forwarded | base | depends on |\n\
-         | --- | --- | --- | --- | --- | --- |\n",
+        "| change | repository | upstream issue | forwarded | base | depends on | tested by |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for (name, tree) in &project.line.tree {
         for Patch { path, message, .. } in series::read(project, name)? {
@@ -198,12 +198,13 @@ pub fn table(project: &Project) -> Result<String> {
                 &tree.repository
             };
             rows.push_str(&format!(
-                "| [{subject}](patches/{}) | {repository} | {} | {} | {} | {} |\n",
+                "| [{subject}](patches/{}) | {repository} | {} | {} | {} | {} | {} |\n",
                 path.display(),
                 trailers.issue,
                 trailers.forwarded,
                 trailers.base,
-                trailers.depends_on
+                trailers.depends_on.join("<br>"),
+                trailers.tested_by.join("<br>")
             ));
         }
     }

@@ -73,18 +73,77 @@ pub fn commit_base(dir: &Path, message: &str) -> Result<()> {
     Ok(())
 }
 
-/// Applies one patch with `git am`.
+/// `git am`, which makes the same commit of the same patch everywhere.
+fn git_am(dir: &Path) -> Result<Command> {
+    let mut git = git(dir)?;
+    git.args(["am", "-q"])
+        .env("GIT_COMMITTER_NAME", NAME)
+        .env("GIT_COMMITTER_EMAIL", EMAIL);
+    Ok(git)
+}
+
+const AM: [&str; 3] = [
+    "--no-gpg-sign",
+    "--keep-non-patch",
+    "--committer-date-is-author-date",
+];
+
+/// Applies one patch, or leaves everything as it was.
 pub fn am(dir: &Path, patch: &Path) -> Result<()> {
-    process::text(
-        git(dir)?
-            .args(["am", "-q", "--no-gpg-sign", "--keep-non-patch"])
-            .args(["--no-3way", "--committer-date-is-author-date"])
-            .arg(patch)
-            .env("GIT_COMMITTER_NAME", NAME)
-            .env("GIT_COMMITTER_EMAIL", EMAIL),
+    let applied = process::text(
+        git_am(dir)?.args(AM).arg("--no-3way").arg(patch),
         "apply the patch",
+    );
+    if applied.is_err() && is_applying(dir) {
+        process::text(git_am(dir)?.arg("--abort"), "take the patch back")?;
+    }
+    applied.map(drop)
+}
+
+/// Merges one patch, with what it was written for if that is in the repository `old`, and
+/// returns whether that needed nobody. If not, `git am` waits in `dir`.
+pub fn am_merge(dir: &Path, patch: &Path, old: &Path) -> Result<bool> {
+    if old.join(".git").is_dir() {
+        process::text(
+            git(dir)?
+                .args(["fetch", "-q", "--no-tags"])
+                .arg(old)
+                .arg("HEAD"),
+            "look at the trees that were there before",
+        )?;
+    }
+    let merge = process::output(
+        git_am(dir)?.args(AM).arg("--3way").arg(patch),
+        "merge the patch",
     )?;
+    if !merge.status.success() && conflicts(dir)?.is_empty() {
+        // Nothing to merge with: what applies of it, and `.rej` files.
+        process::output(
+            git(dir)?.args(["apply", "--reject"]).arg(patch),
+            "apply a part of the patch",
+        )?;
+    }
+    Ok(merge.status.success())
+}
+
+/// Goes on after [`am_merge`] with what is staged.
+pub fn am_continue(dir: &Path) -> Result<()> {
+    process::text(git_am(dir)?.arg("--continue"), "commit what was resolved")?;
     Ok(())
+}
+
+pub fn is_applying(dir: &Path) -> bool {
+    dir.join(".git/rebase-apply").is_dir()
+}
+
+/// The files that need a person, one a line: unmerged ones, and rejected hunks.
+pub fn conflicts(dir: &Path) -> Result<String> {
+    let unmerged = ["diff", "--name-only", "--diff-filter=U"];
+    let rejected = ["ls-files", "--others", "*.rej"];
+    let unmerged = text(dir, &unmerged, "list the conflicts")?;
+    let rejected = text(dir, &rejected, "list the rejected hunks")?;
+    let files = unmerged.lines().chain(rejected.lines());
+    Ok(files.map(|file| format!("  {file}\n")).collect())
 }
 
 /// The commit as mail, the same bytes on every machine and at every export.

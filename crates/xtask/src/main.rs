@@ -7,15 +7,18 @@
 //! ```
 //!
 //! One module a command. The modules below them: [`project`] knows where things are,
-//! [`sources`] and [`series`] read `patches/`, [`artifact`], [`git`] and [`python`] wrap
-//! what is run from outside, and [`workspace`] makes a crate elsewhere build as ours do.
+//! [`sources`], [`series`] and [`proof`] read `patches/`, [`artifact`], [`git`] and
+//! [`python`] wrap what is run from outside, [`target`] builds in the folder that all
+//! checkouts share, and [`workspace`] makes a crate elsewhere build as ours do.
 
 mod apply;
 mod artifact;
 mod bench;
+mod cached;
 mod check;
 mod client;
 mod demo;
+mod digest;
 mod export;
 mod extension;
 mod git;
@@ -23,10 +26,13 @@ mod layout;
 mod pr;
 mod process;
 mod project;
+mod proof;
 mod python;
+mod released;
 mod series;
 mod snippet;
 mod sources;
+mod target;
 mod test;
 mod wheel;
 mod workspace;
@@ -54,7 +60,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Fetch the pinned upstream artifacts and apply the series: writes upstream/.
-    Apply,
+    Apply(apply::Args),
     /// Write the commits in upstream/ back to patches/ and UPSTREAM.md.
     Export,
     /// Check that patches/, UPSTREAM.md, the workspace and upstream/ agree.
@@ -63,7 +69,8 @@ enum Command {
     Wheel(wheel::Args),
     /// Set everything up, then rerun the seed query on the released and the patched wheel.
     Demo,
-    /// Set everything up, then run the tests: Rust, snapshots, Python, a real client.
+    /// Set everything up, then run the tests: the patches' own, query shapes, random plans,
+    /// Python, a real client.
     Test(test::Args),
     /// Measure what a reset costs beside the released walk and the run after it, and what a
     /// reset and an execution cost across the FFI boundary.
@@ -92,7 +99,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<()> {
     let project = Project::find(cli.line.as_deref())?;
     match cli.command {
-        Command::Apply => apply::run(&project),
+        Command::Apply(args) => apply::run(&project, &args),
         Command::Export => export::run(&project),
         Command::Check(args) => check::run(&project, &args),
         Command::Wheel(args) => wheel::run(&project, &args),

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail, ensure};
 
 use crate::project::Project;
+use crate::proof::Proof;
 use crate::series;
 
 #[derive(clap::Args)]
@@ -41,12 +42,21 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
             println!("title:      {}", message.subject);
             println!("issue:      {}", message.trailers.issue);
             println!("forwarded:  {}", message.trailers.forwarded);
-            println!("depends on: {}", message.trailers.depends_on);
+            println!("depends on: {}", message.trailers.depends_on.join(", "));
+            println!("tested by:  {}", message.trailers.tested_by.join(", "));
             println!("\n{}\n", message.body);
             println!("# To file it. In a clone of your fork of {}:", at.name());
             println!("git fetch upstream");
             println!("git switch -c {branch} upstream/{}", at.branch);
             println!("git am --3way {}", file.display());
+            println!("# To try it there:");
+            for proof in &message.trailers.tested_by {
+                if let Some(command) = Proof::parse(proof)?.command() {
+                    println!("{command}");
+                }
+            }
+            println!("# You are the author who answers for it:");
+            println!("git commit --amend --no-edit --reset-author");
             println!("git push -u origin {branch}");
             println!("# In this checkout:");
             let body = project.root.join("target/pr-body.md");

@@ -1,6 +1,8 @@
 //! Running other programs: every call says what it was for when it fails.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
@@ -46,6 +48,14 @@ pub fn cargo() -> Result<Command> {
     }
 }
 
+/// The compiler, as it tells builds of different ones apart.
+pub fn rustc() -> Result<String> {
+    text(
+        tool("rustc", "install Rust with rustup")?.arg("-vV"),
+        "ask rustc for its version",
+    )
+}
+
 /// Runs with this process's output; `what` completes "failed to …".
 pub fn run(command: &mut Command, what: &str) -> Result<()> {
     let status = command
@@ -89,6 +99,18 @@ pub fn output(command: &mut Command, what: &str) -> Result<Output> {
         .with_context(|| format!("failed to {what}: cannot start the program"))
 }
 
+/// Waits until this process alone holds the lock; it goes when the file is closed.
+pub fn lock(path: &Path, who: &str) -> Result<File> {
+    let file = File::create(path)
+        .with_context(|| format!("cannot create {}", path.display()))?;
+    if file.try_lock().is_err() {
+        eprintln!("waiting for {who} ...");
+        file.lock()
+            .with_context(|| format!("cannot lock {}", path.display()))?;
+    }
+    Ok(file)
+}
+
 /// The command line as one would type it; the environment would bury it.
 fn shown(command: &Command) -> String {
     std::iter::once(command.get_program())
@@ -98,42 +120,40 @@ fn shown(command: &Command) -> String {
         .join(" ")
 }
 
-/// Says on stderr which step a long command is at, and how long each one took.
-pub struct Steps {
-    total: usize,
-    done: usize,
-    started: Instant,
+/// The steps of a long command. It says on stderr which one it is at, and at the end how
+/// long each one took.
+#[derive(Default)]
+pub struct Steps<'a> {
+    steps: Vec<(String, Box<dyn FnOnce() -> Result<()> + 'a>)>,
 }
 
-impl Steps {
-    pub fn new(total: usize) -> Self {
-        Self {
-            total,
-            done: 0,
-            started: Instant::now(),
+impl<'a> Steps<'a> {
+    pub fn add(&mut self, what: &str, step: impl FnOnce() -> Result<()> + 'a) {
+        self.steps.push((what.to_string(), Box::new(step)));
+    }
+
+    /// Runs the steps, up to the first that fails.
+    pub fn run(self, what: &str) -> Result<()> {
+        let total = self.steps.len();
+        let begun = Instant::now();
+        let mut table = String::new();
+        let mut result = Ok(());
+        for (number, (name, step)) in (1..).zip(self.steps) {
+            eprintln!("[{number}/{total}] {name} ...");
+            let started = Instant::now();
+            result = step().with_context(|| format!("[{number}/{total}] {name}"));
+            table.push_str(&row(started, &name));
+            if result.is_err() {
+                break;
+            }
         }
+        eprint!("\n{table}{}", row(begun, &format!("{what}, in all")));
+        result
     }
+}
 
-    /// Announces the next step and runs it.
-    pub fn step<T>(&mut self, what: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.done += 1;
-        let position = format!("[{}/{}]", self.done, self.total);
-        eprintln!("{position} {what} ...");
-        let started = Instant::now();
-        let result = f().with_context(|| format!("{position} {what}"))?;
-        eprintln!(
-            "{position} {what}: {:.1} s",
-            started.elapsed().as_secs_f64()
-        );
-        Ok(result)
-    }
-
-    pub fn finish(self, what: &str) {
-        eprintln!(
-            "{what}: {:.1} s in all",
-            self.started.elapsed().as_secs_f64()
-        );
-    }
+fn row(started: Instant, what: &str) -> String {
+    format!("{:>8.1} s  {what}\n", started.elapsed().as_secs_f64())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::artifact::{sha256, sha256_of_file};
+use crate::digest::{sha256, sha256_of_file};
 use crate::process;
 use crate::project::Project;
 

@@ -36,6 +36,36 @@ impl Patch {
             .map(str::to_string)
             .collect()
     }
+
+    /// The Rust tests that it adds: the file, as upstream names it, and the function.
+    pub fn tests(&self) -> Vec<(String, String)> {
+        let diff = String::from_utf8_lossy(&self.bytes);
+        let (mut file, mut in_test, mut tests) = (String::new(), false, vec![]);
+        for line in diff.lines() {
+            if let Some(name) = line.strip_prefix("+++ b/") {
+                file = name.to_string();
+            }
+            // The attribute may be the context of an earlier test.
+            let code = line.get(1..).unwrap_or_default().trim();
+            let signature = code.strip_prefix("async ").unwrap_or(code);
+            if is_test_attribute(code) {
+                in_test = true;
+            } else if let Some(rest) = signature.strip_prefix("fn ") {
+                let name = rest.split('(').next().unwrap_or_default();
+                if std::mem::take(&mut in_test) && line.starts_with('+') {
+                    tests.push((file.clone(), name.to_string()));
+                }
+            }
+        }
+        tests
+    }
+}
+
+/// Whether a line is the attribute of a test: `#[test]`, `#[tokio::test(...)]`.
+fn is_test_attribute(line: &str) -> bool {
+    let attribute = line.strip_prefix("#[").unwrap_or_default();
+    let path = attribute.split(['(', ']']).next().unwrap_or_default();
+    path.rsplit("::").next() == Some("test")
 }
 
 /// The commit message: a pull request and what UPSTREAM.md lists.
@@ -55,7 +85,9 @@ pub struct Trailers {
     /// `main 0123...`.
     pub base: String,
     /// The subjects of the patches that it needs, or `none`.
-    pub depends_on: String,
+    pub depends_on: Vec<String>,
+    /// The tests that fail without it, see [`crate::proof`].
+    pub tested_by: Vec<String>,
 }
 
 /// `Forwarded:` of a patch that is not meant for upstream.
@@ -202,21 +234,28 @@ fn subject(head: &str) -> Result<String> {
 }
 
 fn parse_trailers(paragraph: &str) -> Result<Trailers> {
-    let get = |key: &str| -> Result<String> {
-        let mut values = paragraph
+    let all = |key: &str| -> Result<Vec<String>> {
+        let values = paragraph
             .lines()
             .filter_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-        let value = values.next().with_context(|| {
-            format!("the message does not end with a `{key}:` trailer")
-        })?;
-        ensure!(values.next().is_none(), "`{key}:` is there twice");
-        Ok(value.trim().to_string())
+        let values: Vec<_> = values.map(|value| value.trim().to_string()).collect();
+        ensure!(
+            !values.is_empty(),
+            "the message does not end with a `{key}:` trailer"
+        );
+        Ok(values)
+    };
+    let get = |key: &str| -> Result<String> {
+        let mut values = all(key)?;
+        ensure!(values.len() == 1, "`{key}:` is there twice");
+        Ok(values.remove(0))
     };
     let trailers = Trailers {
         issue: get("Upstream-Issue")?,
         forwarded: get("Forwarded")?,
         base: get("Base")?,
-        depends_on: get("Depends-on")?,
+        depends_on: all("Depends-on")?,
+        tested_by: all("Tested-by").unwrap_or_default(),
     };
     ensure!(
         matches!(trailers.forwarded.as_str(), "no" | LOCAL)
@@ -252,7 +291,9 @@ Body.
 Upstream-Issue: none
 Forwarded: no
 Base: datafusion 1.0.0
-Depends-on: none
+Depends-on: feat: one
+Depends-on: feat: another
+Tested-by: toy tests::answers
 ---
 
 diff --git a/x b/x
@@ -264,6 +305,8 @@ diff --git a/x b/x
         assert_eq!(message.subject, "feat: a subject that is folded");
         assert_eq!(message.body, "Body.");
         assert_eq!(message.trailers.base, "datafusion 1.0.0");
+        assert_eq!(message.trailers.depends_on, ["feat: one", "feat: another"]);
+        assert_eq!(message.trailers.tested_by, ["toy tests::answers"]);
         assert!(!message.trailers.is_local());
         assert!(!message.trailers.is_for_branch("main"));
     }

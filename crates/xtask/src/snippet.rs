@@ -3,17 +3,17 @@
 use anyhow::{Result, ensure};
 
 use crate::apply::Stamp;
-use crate::check;
 use crate::project::Project;
+use crate::workspace;
 
 pub fn run(project: &Project) -> Result<()> {
     ensure!(
         Stamp::read(&project.upstream()).is_some(),
         "there is no upstream/ to point at: run `cargo xtask apply`"
     );
-    println!("# The patched DataFusion {} crates.", project.line.name);
+    println!("# The patched crates of line {}.", project.line.name);
     println!("[patch.crates-io]");
-    for (name, path) in check::crates(project) {
+    for (name, path) in workspace::crates(project) {
         let path = project.root.join(path);
         println!("{name} = {{ path = {:?} }}", path.display().to_string());
     }

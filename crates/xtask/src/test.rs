@@ -1,334 +1,227 @@
-//! `cargo xtask test`: all set-up, then everything that proves the series.
+//! `cargo xtask test`: all set-up, then everything that proves the series, or a part of it.
 
-use std::path::Path;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 
 use crate::apply;
-use crate::artifact;
 use crate::check;
 use crate::client;
 use crate::extension::{self, Extension};
-use crate::git;
 use crate::layout;
 use crate::process::{self, Steps};
 use crate::project::Project;
 use crate::python::{self, Venv};
+use crate::series;
+use crate::sources::Artifact;
+use crate::target::{self, Build};
 use crate::wheel;
 
 #[derive(clap::Args)]
 pub struct Args {
+    /// What to test, all parts if not given; or a patched crate, whose own tests run then.
+    ///
+    /// tool:     xtask, and that patches/, UPSTREAM.md and the workspace agree
+    /// patches:  the Rust tests that the patches bring, and the layout of the FFI types
+    /// rust:     the query shapes, random plans and the extension on the patched crates
+    /// python:   the patches' Python tests and ours, on the wheel
+    /// client:   the suite of a real client on the released and on the patched wheel
+    #[arg(verbatim_doc_comment)]
+    what: Vec<String>,
+
+    /// Of one part or crate only the tests with these names; anything that the test program
+    /// takes (`-k NAME` for python).
+    #[arg(last = true)]
+    filter: Vec<String>,
+
     /// Also run upstream's whole suites of every patched crate and package.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["what", "filter"])]
     upstream: bool,
 }
 
-pub fn run(project: &Project, args: &Args) -> Result<()> {
-    let mut steps = Steps::new(12 + 4 * usize::from(args.upstream));
-    steps.step("test the tool itself", || {
-        process::run(
-            process::cargo()?
-                .args(["test", "--quiet", "--manifest-path"])
-                .arg(project.root.join("crates/xtask/Cargo.toml"))
-                .arg("--target-dir")
-                .arg(project.root.join("target/xtask")),
-            "test xtask",
-        )
-    })?;
-    steps.step("make upstream/ from the pinned artifacts", || {
-        apply::run(project)
-    })?;
-    steps.step(
-        "check patches/, UPSTREAM.md and the workspace against each other",
-        || check::run(project, &check::Args::default()),
-    )?;
-    // The wheel first: the Rust tests share its build of DataFusion.
-    let wheel = steps.step(
-        "build the patched wheel (the first time: 20 to 40 minutes)",
-        || wheel::build(project, false),
-    )?;
-    let (extension, stock_extension, other_layout) = steps.step(
-        "build the example extension, against the patched and the released crates",
-        || {
-            Ok((
-                extension::patched(project)?,
-                extension::stock(project)?,
-                extension::other_layout(project)?,
-            ))
-        },
-    )?;
-    let layouts = steps.step("lay out the FFI types, released and patched", || {
-        Ok([
-            layout::write(project, layout::STOCK, git::BASE)?,
-            layout::write(project, "patched", "HEAD")?,
-        ])
-    })?;
-    steps.step(
-        "test the patched crates, the kit and the query shapes",
-        || {
-            let mut cargo = rust_tests(project, args.upstream)?;
-            extension_env(&mut cargo, &extension, &stock_extension)
-                .env("REUSE_EXTENSION_OTHER_LAYOUT", &other_layout)
-                .env("FFI_LAYOUT_STOCK", &layouts[0])
-                .env("FFI_LAYOUT_PATCHED", &layouts[1]);
-            process::run(&mut cargo, "test the patched workspace")
-        },
-    )?;
-    let stock = steps.step("install the released wheel", || python::stock(project))?;
-    let patched = steps.step("install the patched wheel", || {
-        python::patched(project, &wheel)
-    })?;
-    // The tests that the patches bring, where upstream would run them.
-    steps.step("run the patches' Python tests on the wheel", || {
-        let tree = project.upstream().join("datafusion-python");
-        pytest(&patched, &tree, "the patches' tests", |pytest| {
-            pytest.arg("python/tests");
-        })?;
-        let module = if args.upstream {
-            "datafusion"
-        } else {
-            "datafusion.plan"
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Part {
+    Tool,
+    Patches,
+    Rust,
+    Python,
+    Client,
+}
+
+/// What a test run was asked for.
+struct What<'a> {
+    parts: Vec<Part>,
+    crates: Vec<&'a Artifact>,
+}
+
+impl<'a> What<'a> {
+    fn parse(project: &'a Project, names: &[String]) -> Result<Self> {
+        let mut what = What {
+            parts: vec![],
+            crates: vec![],
         };
-        doctests(project, &patched, module)
-    })?;
-    steps.step("run our own Python tests on the wheel", || {
-        pytest(
-            &patched,
-            &project.root.join("python"),
-            "our tests",
-            |pytest| {
-                extension_env(pytest, &extension, &stock_extension)
-                    .arg("tests")
-                    .env("STOCK_PYTHON", stock.python());
-            },
-        )
-    })?;
-    steps.step(
-        "run the suite of a real client, ddxdb, on both wheels",
-        || {
-            let sdist = artifact::fetch(project, client::pinned(project, "ddxdb")?)?;
-            process::run(
-                patched
-                    .command("python")
-                    .arg(project.root.join("python/clients/ddxdb_suite.py"))
-                    .arg("--sdist")
-                    .arg(sdist)
-                    .arg("--stock")
-                    .arg(stock.python())
-                    .arg("--patched")
-                    .arg(patched.python()),
-                "compare ddxdb's tests on the released and the patched wheel",
-            )
-        },
-    )?;
-    if args.upstream {
-        // First what shares the wheel's build.
-        steps.step("run upstream's SQL tests on the patched crates", || {
-            client::sqllogictest(project)
-        })?;
-        steps.step(
-            "run the suite of a real Rust client, ddx-datafusion, on the patched crates",
-            || client::ddx(project),
-        )?;
-        steps.step(
-            "try the query shapes and random plans on the released crates",
-            || {
-                process::run(
-                    &mut released_tests(project)?,
-                    "find what the patches repair in the released crates",
-                )
-            },
-        )?;
-        steps.step("run upstream's suites of the patched crates", || {
-            process::run(&mut upstream_tests(project)?, "run upstream's suites")?;
-            process::run(&mut planner_tests(project)?, "run the planner's tests")
-        })?;
+        if names.is_empty() {
+            what.parts = Part::value_variants().to_vec();
+        }
+        for name in names {
+            if let Ok(part) = Part::from_str(name, false) {
+                what.parts.push(part);
+            } else if let Some((_, artifact)) = project.line.find(name) {
+                what.crates.push(artifact);
+            } else {
+                let crates = project.line.crates().map(|(it, _)| it.name.as_str());
+                bail!(
+                    "`{name}` is neither tool, patches, rust, python or client nor a \
+                     patched crate; these are {}",
+                    crates.collect::<Vec<_>>().join(", ")
+                );
+            }
+        }
+        Ok(what)
     }
-    steps.finish("test");
+
+    fn has(&self, parts: &[Part]) -> bool {
+        self.parts.iter().any(|part| parts.contains(part))
+    }
+}
+
+pub fn run(project: &Project, args: &Args) -> Result<()> {
+    let what = What::parse(project, &args.what)?;
+    let filter = args.filter.as_slice();
+    ensure!(
+        filter.is_empty() || what.parts.len() + what.crates.len() == 1,
+        "say which part the names after `--` are of"
+    );
+    let made = Made::default();
+    let mut steps = Steps::default();
+    if what.has(&[Part::Tool]) {
+        steps.add("test the tool itself", || test_tool(project, filter));
+    }
+    steps.add("make upstream/ from the pinned artifacts", || {
+        apply::run(project, &apply::Args::default())
+    });
+    if what.has(&[Part::Tool]) && filter.is_empty() {
+        steps.add(
+            "check patches/, UPSTREAM.md and the workspace against each other",
+            || check::run(project, &check::Args::default()),
+        );
+    }
+    // First, since all else shares its build of DataFusion and the settings that it leaves.
+    if what.has(&[Part::Python, Part::Client])
+        || target::pyo3_settings(project)?.is_none()
+            && (!what.crates.is_empty() || what.has(&[Part::Patches, Part::Rust]))
+    {
+        steps.add(
+            "build the patched wheel (the first time: 10 to 40 minutes)",
+            || set(&made.wheel, wheel::build(project, false)),
+        );
+    }
+    if what.has(&[Part::Rust, Part::Python]) {
+        steps.add("build the extension on the patched crates", || {
+            set(&made.extension, extension::patched(project))
+        });
+        steps.add(
+            "build the extension on the released crates, if it was not before",
+            || set(&made.stock_extension, extension::stock(project)),
+        );
+    }
+    for artifact in &what.crates {
+        steps.add(&format!("run the tests of {}", artifact.name), || {
+            crate_tests(project, artifact, filter)
+        });
+    }
+    if what.has(&[Part::Patches]) {
+        steps.add("run the Rust tests that the patches bring", || {
+            patches_tests(project, filter)
+        });
+        if filter.is_empty() {
+            steps.add("compare the layouts of the FFI types", || {
+                layout::check(project)
+            });
+        }
+    }
+    if what.has(&[Part::Rust]) {
+        steps.add("test the kit, the query shapes and the extension", || {
+            let other_layout = extension::other_layout(project)?;
+            let mut cargo = our_tests(project, args.upstream, filter)?;
+            made.extension_env(&mut cargo)?
+                .env("REUSE_EXTENSION_OTHER_LAYOUT", &other_layout);
+            process::run(&mut cargo, "test the patched workspace")
+        });
+    }
+    if what.has(&[Part::Python, Part::Client]) {
+        steps.add("install the released and the patched wheel", || {
+            set(&made.stock, python::stock(project))?;
+            set(
+                &made.patched,
+                python::patched(project, get(&made.wheel, "the wheel")?),
+            )
+        });
+    }
+    if what.has(&[Part::Python]) {
+        // The tests that the patches bring, where upstream would run them.
+        steps.add("run the patches' Python tests on the wheel", || {
+            patches_pytest(project, &made, args.upstream, filter)
+        });
+        steps.add("run our own Python tests on the wheel", || {
+            our_pytest(project, &made, filter)
+        });
+    }
+    if what.has(&[Part::Client]) {
+        steps.add("run the suites of clients on both wheels", || {
+            let stock = get(&made.stock, "the released wheel")?;
+            client::on_wheels(project, stock, get(&made.patched, "the patched wheel")?)
+        });
+    }
+    if args.upstream {
+        steps.add("run the suites of clients on the patched crates", || {
+            client::on_crates(project)
+        });
+        steps.add(
+            "try the query shapes and random plans on the released crates",
+            || released_tests(project),
+        );
+        steps.add("run upstream's suites of the patched crates", || {
+            upstream_tests(project)
+        });
+    }
+    steps.run("test")
+}
+
+/// What the steps make for each other.
+#[derive(Default)]
+struct Made {
+    wheel: OnceCell<PathBuf>,
+    extension: OnceCell<Extension>,
+    stock_extension: OnceCell<Extension>,
+    stock: OnceCell<Venv>,
+    patched: OnceCell<Venv>,
+}
+
+fn set<T>(cell: &OnceCell<T>, value: Result<T>) -> Result<()> {
+    let _ = cell.set(value?);
     Ok(())
 }
 
-fn pytest(
-    venv: &Venv,
-    folder: &Path,
-    what: &str,
-    args: impl FnOnce(&mut Command),
-) -> Result<()> {
-    let mut command = venv.command("python");
-    command
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
-        .current_dir(folder);
-    args(&mut command);
-    process::run(&mut command, &format!("run {what}"))
+fn get<'a, T>(cell: &'a OnceCell<T>, what: &str) -> Result<&'a T> {
+    cell.get().with_context(|| format!("no step made {what}"))
 }
 
-/// The examples in the docstrings of an installed module, with upstream's settings.
-fn doctests(project: &Project, venv: &Venv, module: &str) -> Result<()> {
-    let tree = project.upstream().join("datafusion-python");
-    pytest(venv, &tree, "the docstrings' examples", |pytest| {
-        pytest
-            .args(["-p", "doctest_names", "--doctest-modules"])
-            .args(["--pyargs", module])
-            .env("PYTHONPATH", project.root.join("python/plugins"));
-    })
-}
-
-/// Every test that is asked for, failed ones or not. A snapshot that differs is a failure,
-/// never a new snapshot.
-fn cargo_test(project: &Project) -> Result<Command> {
-    let mut cargo = wheel::cargo(project, "test")?;
-    cargo
-        .args(["--locked", "--no-fail-fast"])
-        .env("INSTA_UPDATE", "no");
-    Ok(cargo)
-}
-
-/// Ours and datafusion-ffi, with what its integration tests need, in one command: they
-/// have the features of the wheel, so that nothing compiles twice. `all` adds the targets
-/// that are neither a library nor a test, and the documentation.
-fn rust_tests(project: &Project, all: bool) -> Result<Command> {
-    let mut cargo = cargo_test(project)?;
-    cargo
-        .args([
-            "-p",
-            "reuse-tests",
-            "-p",
-            "reuse-check",
-            "-p",
-            "datafusion-ffi",
-        ])
-        .args(["--features", "datafusion-ffi/integration-tests"]);
-    if !all {
-        cargo.args(["--lib", "--tests"]);
-    }
-    Ok(cargo)
-}
-
-/// The unit tests and doc tests of the other patched crates. They ask for features that
-/// the wheel does not have, so DataFusion is compiled once more for them.
-fn upstream_tests(project: &Project) -> Result<Command> {
-    let mut cargo = cargo_test(project)?;
-    for (name, _) in check::crates(project) {
-        if name != "datafusion-ffi" && name != "datafusion" {
-            cargo.args(["-p", name]);
-        }
-    }
-    cargo.arg("--");
-    skip_without_files(&mut cargo);
-    skip(&mut cargo, NEED_NEIGHBOURS);
-    Ok(cargo)
-}
-
-fn skip_without_files(cargo: &mut Command) {
-    for (variable, tests) in NEED_FILES {
-        if std::env::var_os(variable).is_none() {
-            eprintln!(
-                "skipping tests that read files which no package has: set {variable} to the \
-                 folder that has them"
-            );
-            skip(cargo, tests);
-        }
+impl Made {
+    fn extension_env<'a>(&self, command: &'a mut Command) -> Result<&'a mut Command> {
+        Ok(extension_env(
+            command,
+            get(&self.extension, "the extension")?,
+            get(&self.stock_extension, "the released extension")?,
+        ))
     }
 }
 
-fn skip(cargo: &mut Command, tests: &[&str]) {
-    cargo.args(tests.iter().flat_map(|test| ["--skip", test]));
-}
-
-/// The unit tests of the physical planner. Most others of its crate read files that the
-/// crate comes without. DataFusion is compiled once more for them, too.
-fn planner_tests(project: &Project) -> Result<Command> {
-    let mut cargo = cargo_test(project)?;
-    cargo.args(["-p", "datafusion", "--lib", "--", "physical_planner::"]);
-    skip_without_files(&mut cargo);
-    Ok(cargo)
-}
-
-/// Upstream's tests that read files of its submodules `arrow-testing` and
-/// `parquet-testing`, or those beside the tests of its core, by the variable that says where
-/// these are. A test whose name begins with one of these is skipped as well.
-const NEED_FILES: &[(&str, &[&str])] = &[
-    (
-        "ARROW_TEST_DATA",
-        &[
-            "physical_planner::tests::errors",
-            "physical_planner::tests::hash_agg_group_by_partitioned",
-            "physical_planner::tests::hash_agg_grouping_set_by_partitioned",
-            "physical_planner::tests::hash_agg_grouping_set_input_schema",
-            "physical_planner::tests::hash_agg_input_schema",
-            "physical_planner::tests::in_list_types_mixed_string_int_error",
-            "physical_planner::tests::in_list_types_struct_literal",
-            "physical_planner::tests::test_aggregate_explain_shows_count_all",
-            "physical_planner::tests::test_all_operators",
-            "physical_planner::tests::test_create_cube_expr",
-            "physical_planner::tests::test_create_rollup_expr",
-            "physical_planner::tests::test_with_csv_plan",
-            "physical_planner::tests::test_with_zero_offset_plan",
-            "source::tests::test_avro_basic",
-            "source::tests::test_avro_timestamp_logical_types",
-            "source::tests::test_avro_with_projection",
-            "test::test_read_avro_schema_from_reader",
-        ],
-    ),
-    (
-        "PARQUET_TEST_DATA",
-        &[
-            "test_row_group_bloom_filter_pruning_predicate_multiple_expr",
-            "test_row_group_bloom_filter_pruning_predicate_simple_expr",
-            "test_row_group_bloom_filter_pruning_predicate_sql_in",
-            "test_row_group_bloom_filter_pruning_predicate_with_exists_2_values",
-            "test_row_group_bloom_filter_pruning_predicate_with_exists_3_values",
-            "test_row_group_bloom_filter_pruning_predicate_with_exists_value",
-            "test_row_group_bloom_filter_pruning_predicate_with_or_not_eq",
-            "test_row_group_bloom_filter_pruning_predicate_without_bloom_filter",
-            "row_filter::test::basic_expr_doesnt_prevent_pushdown",
-            "row_filter::test::complex_expr_doesnt_prevent_pushdown",
-            "row_filter::test::nested_lists_allow_pushdown_checks",
-            "row_filter::test::projected_columns_prevent_pushdown",
-            "row_filter::test::test_filter_candidate_builder_supports_list_types",
-            "row_filter::test::test_filter_type_coercion",
-            "cases::plans::dispatch::roundtrip_physical_plan_node",
-            "cases::plans::sources::roundtrip_empty_projection",
-            "cases::plans::sources::roundtrip_parquet_select_",
-        ],
-    ),
-    (
-        "DATAFUSION_TEST_DATA",
-        &[
-            "cases::plans::tpch::test_round_trip_date_part_display",
-            "cases::plans::tpch::test_round_trip_groups_display",
-            "cases::plans::tpch::test_round_trip_human_display",
-            "cases::plans::tpch::test_round_trip_tpch_queries",
-            "cases::plans::tpch::test_serialize_deserialize_tpch_queries",
-            "cases::plans::tpch::test_tpch_part_in_list_query_with_real_parquet_data",
-        ],
-    ),
-];
-
-/// Upstream's tests that read files of other packages of its repository, where these lie
-/// beside their own.
-const NEED_NEIGHBOURS: &[&str] = &[
-    "cases::plans::sources::roundtrip_json_source",
-    "cases::plans::sources::roundtrip_listing_table_with_schema_metadata",
-    "cases::roundtrip_logical_plan::roundtrip_custom_listing_tables_schema",
-    "cases::roundtrip_logical_plan::roundtrip_default_codec_json",
-    "cases::roundtrip_logical_plan::roundtrip_default_codec_parquet",
-    "cases::roundtrip_logical_plan::roundtrip_logical_plan_copy_to_json",
-    "cases::roundtrip_logical_plan::roundtrip_logical_plan_copy_to_parquet",
-];
-
-/// The truth table and the random plans against the released crates: fails if these no
-/// longer give what the table says of them.
-fn released_tests(project: &Project) -> Result<Command> {
-    let mut cargo = cargo_test(project)?;
-    cargo
-        .arg("--manifest-path")
-        .arg(project.root.join("tests/stock/Cargo.toml"));
-    Ok(cargo)
-}
-
-/// Where tests find the example extension, built against the patched and the released
+/// Where tests find the fixture extension, built against the patched and the released
 /// crates.
 pub fn extension_env<'a>(
     command: &'a mut Command,
@@ -340,4 +233,235 @@ pub fn extension_env<'a>(
         .env("REUSE_EXTENSION_STOCK", &stock.library)
         .env("EXTENSION_PATCHED_WHEEL", &patched.wheel)
         .env("EXTENSION_STOCK_WHEEL", &stock.wheel)
+}
+
+fn test_tool(project: &Project, filter: &[String]) -> Result<()> {
+    process::run(
+        process::cargo()?
+            .args(["test", "--quiet", "--manifest-path"])
+            .arg(project.root.join("crates/xtask/Cargo.toml"))
+            .arg("--target-dir")
+            .arg(project.root.join("target/xtask"))
+            .arg("--")
+            .args(filter)
+            .env("INSTA_UPDATE", "no"),
+        "test xtask",
+    )
+}
+
+/// Every test that is asked for, failed ones or not. A snapshot that differs is a failure,
+/// never a new snapshot.
+fn cargo_test(project: &Project) -> Result<Build> {
+    let mut cargo = target::cargo(project, "test")?;
+    cargo
+        .args(["--locked", "--no-fail-fast"])
+        .env("INSTA_UPDATE", "no");
+    Ok(cargo)
+}
+
+/// Asks for the tests of a patched crate.
+fn select(cargo: &mut Command, artifact: &Artifact) {
+    cargo.args(["-p", &artifact.name]);
+    if let Some(feature) = &artifact.tests.feature {
+        cargo.args(["--features", &format!("{}/{feature}", artifact.name)]);
+    }
+}
+
+/// The tests of one crate. It compiles these alone: with the features of the wheel, and
+/// without what depends on the crate.
+fn crate_tests(project: &Project, artifact: &Artifact, filter: &[String]) -> Result<()> {
+    let mut cargo = cargo_test(project)?;
+    select(&mut cargo, artifact);
+    if artifact.tests.lib_only {
+        cargo.arg("--lib");
+    } else {
+        cargo.args(["--tests", "-p", "reuse-features"]);
+    }
+    cargo.arg("--");
+    if filter.is_empty() {
+        cargo.args(&artifact.tests.only);
+        skip(project, &mut cargo);
+    }
+    cargo.args(filter);
+    process::run(&mut cargo, &format!("run the tests of {}", artifact.name))
+}
+
+/// The Rust tests that the patches bring.
+fn patches_tests(project: &Project, filter: &[String]) -> Result<()> {
+    // The crates by name, whether their integration tests are asked for; and the tests.
+    let mut crates = BTreeMap::<_, (&Artifact, bool)>::new();
+    let mut names = vec![];
+    for (tree, at) in &project.line.tree {
+        for patch in series::read(project, tree)? {
+            if patch.message.trailers.is_for_branch(&at.branch) {
+                continue;
+            }
+            for (file, test) in patch.tests() {
+                let artifact = at
+                    .artifact
+                    .iter()
+                    .filter(|artifact| Path::new(&file).starts_with(&artifact.path))
+                    .max_by_key(|artifact| artifact.path.components().count())
+                    .with_context(|| format!("{file} belongs to no artifact"))?;
+                let below = Path::new(&file).strip_prefix(&artifact.path)?;
+                let entry = crates.entry(&artifact.name).or_insert((artifact, false));
+                entry.1 |= below.starts_with("tests");
+                names.push(test);
+            }
+        }
+    }
+    eprintln!("{} tests in {} crates", names.len(), crates.len());
+    for integration in [false, true] {
+        let mut cargo = cargo_test(project)?;
+        // With the features of the wheel.
+        cargo.args(["--lib", "-p", "reuse-features"]);
+        if integration {
+            cargo.arg("--tests");
+        }
+        let mut chosen = crates.values().filter(|it| it.1 == integration).peekable();
+        if chosen.peek().is_none() {
+            continue;
+        }
+        for (artifact, _) in chosen {
+            select(&mut cargo, artifact);
+        }
+        cargo.arg("--");
+        if filter.is_empty() {
+            cargo.args(&names);
+        }
+        cargo.args(filter);
+        process::run(&mut cargo, "run the tests that the patches bring")?;
+    }
+    Ok(())
+}
+
+/// Ours, and those of the example that an author copies, in one command: they have the
+/// features of the wheel. `all` adds the targets that are neither a library nor a test, and
+/// the documentation.
+fn our_tests(project: &Project, all: bool, filter: &[String]) -> Result<Build> {
+    let mut cargo = cargo_test(project)?;
+    for package in [
+        "reuse-tests",
+        "reuse-check",
+        "reuse-extension",
+        "reuse-features",
+    ] {
+        cargo.args(["-p", package]);
+    }
+    if !all {
+        cargo.args(["--lib", "--tests"]);
+    }
+    cargo.arg("--").args(filter);
+    Ok(cargo)
+}
+
+/// The truth table and the random plans against the released crates: fails if these no
+/// longer give what the table says of them.
+fn released_tests(project: &Project) -> Result<()> {
+    let mut cargo = cargo_test(project)?;
+    cargo
+        .arg("--manifest-path")
+        .arg(project.root.join("tests/stock/Cargo.toml"));
+    process::run(
+        &mut cargo,
+        "find what the patches repair in the released crates",
+    )
+}
+
+/// All tests and doc tests of the patched crates that can run here.
+fn upstream_tests(project: &Project) -> Result<()> {
+    let crates: Vec<_> = project
+        .line
+        .crates()
+        .map(|(artifact, _)| artifact)
+        .collect();
+    let mut cargo = cargo_test(project)?;
+    cargo.args(["-p", "reuse-features"]);
+    for artifact in crates.iter().filter(|it| it.tests.only.is_none()) {
+        select(&mut cargo, artifact);
+    }
+    cargo.arg("--");
+    skip(project, &mut cargo);
+    process::run(&mut cargo, "run upstream's suites")?;
+    drop(cargo);
+    for artifact in crates.iter().filter(|it| it.tests.only.is_some()) {
+        crate_tests(project, artifact, &[])?;
+    }
+    Ok(())
+}
+
+/// Leaves out the tests that read files which no package has.
+fn skip(project: &Project, cargo: &mut Command) {
+    for skipped in &project.line.skip {
+        if let Some(variable) = &skipped.unless {
+            if std::env::var_os(variable).is_some() {
+                continue;
+            }
+            eprintln!(
+                "skipping tests that read files which no package has: set {variable} to the \
+                 folder that has them"
+            );
+        }
+        cargo.args(skipped.tests.iter().flat_map(|test| ["--skip", test]));
+    }
+}
+
+fn pytest(
+    venv: &Venv,
+    folder: &Path,
+    what: &str,
+    args: impl FnOnce(&mut Command) -> Result<()>,
+) -> Result<()> {
+    let mut command = venv.command("python");
+    command
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+        .current_dir(folder);
+    args(&mut command)?;
+    // With a filter, a part of the tests may have none of that name.
+    let status = command
+        .status()
+        .with_context(|| format!("failed to run {what}: cannot start the program"))?;
+    let none = command.get_args().any(|arg| arg == "-k") && status.code() == Some(5);
+    ensure!(status.success() || none, "failed to run {what} ({status})");
+    Ok(())
+}
+
+fn patches_pytest(
+    project: &Project,
+    made: &Made,
+    all: bool,
+    filter: &[String],
+) -> Result<()> {
+    let venv = get(&made.patched, "the patched wheel")?;
+    let tree = project.upstream().join(project.line.wheel()?.0);
+    pytest(venv, &tree, "the patches' tests", |pytest| {
+        pytest.arg("python/tests").args(filter);
+        Ok(())
+    })?;
+    // The examples in the docstrings, with upstream's settings.
+    let Some(module) = &project.line.doctests else {
+        return Ok(());
+    };
+    let whole = module.split('.').next().unwrap_or(module);
+    pytest(venv, &tree, "the docstrings' examples", |pytest| {
+        pytest
+            .args(["-p", "doctest_names", "--doctest-modules", "--pyargs"])
+            .arg(if all { whole } else { module })
+            .args(filter)
+            .env("PYTHONPATH", project.root.join("python/plugins"));
+        Ok(())
+    })
+}
+
+fn our_pytest(project: &Project, made: &Made, filter: &[String]) -> Result<()> {
+    let venv = get(&made.patched, "the patched wheel")?;
+    let stock = get(&made.stock, "the released wheel")?;
+    let folder = project.root.join("python");
+    pytest(venv, &folder, "our tests", |pytest| {
+        made.extension_env(pytest)?
+            .arg("tests")
+            .args(filter)
+            .env("STOCK_PYTHON", stock.python());
+        Ok(())
+    })
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-const LIB: &str = "//! A toy.\n\n// One.\n\n// Two.\n\n// Three.\n\npub fn answer() -> u32 {\n    41\n}\n";
+const LIB: &str = "//! A toy.\n\n// One.\n\n// Two.\n\n// Three.\n\npub fn answer() -> u32 {\n    41\n}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn answers() {\n        assert!(super::answer() > 40);\n    }\n}\n";
 const BODY: &str = "## Which issue does this PR close?\n\nNone.\n";
 
 struct Toy {
@@ -23,29 +23,14 @@ impl Toy {
         let toy = Toy {
             dir: TempDir::new().unwrap(),
         };
-        let artifact = toy.artifact();
-        fs::create_dir_all(artifact.parent().unwrap()).unwrap();
-        let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(
-            fs::File::create(&artifact).unwrap(),
-            flate2::Compression::fast(),
-        ));
-        let manifest =
-            "[package]\nname = \"toy\"\nversion = \"1.0.0\"\nedition = \"2024\"\n";
-        for (path, text) in [("Cargo.toml", manifest), ("src/lib.rs", LIB)] {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(text.len() as u64);
-            header.set_mode(0o644);
-            archive
-                .append_data(&mut header, format!("toy-1.0.0/{path}"), text.as_bytes())
-                .unwrap();
-        }
-        archive.into_inner().unwrap().finish().unwrap();
-
-        let sha256 = format!("{:x}", Sha256::digest(fs::read(&artifact).unwrap()));
+        toy.write_artifact(LIB);
+        let sha256 = format!("{:x}", Sha256::digest(fs::read(toy.artifact()).unwrap()));
         toy.write(
             "patches/sources.toml",
             &format!(
                 r###"default-line = "1"
+[line.1]
+package = {{ version = "1.0.0+reuse.1" }}
 [line.1.tree.toys]
 repository = "apache/toys"
 branch = "main"
@@ -68,8 +53,8 @@ path = "crates/toy"
         );
         toy.write(
             "Cargo.toml",
-            "[workspace]\nresolver = \"3\"\nmembers = [\"user\", \
-             \"upstream/toys/crates/toy\"]\n[patch.crates-io]\n\
+            "[workspace]\nresolver = \"3\"\nmembers = [\n    \"user\",\n    \
+             \"upstream/toys/crates/toy\",\n]\n[patch.crates-io]\n\
              toy = { path = \"upstream/toys/crates/toy\" }\n",
         );
         toy.write(
@@ -88,6 +73,27 @@ path = "crates/toy"
         toy.git(&toy.root(), &["init", "-q"]);
         toy.write(".gitignore", "/upstream/\n/.upstream-*\n");
         toy
+    }
+
+    /// Puts the crate with this source where the tool looks first.
+    fn write_artifact(&self, lib: &str) {
+        let artifact = self.artifact();
+        fs::create_dir_all(artifact.parent().unwrap()).unwrap();
+        let mut archive = tar::Builder::new(flate2::write::GzEncoder::new(
+            fs::File::create(&artifact).unwrap(),
+            flate2::Compression::fast(),
+        ));
+        let manifest =
+            "[package]\nname = \"toy\"\nversion = \"1.0.0\"\nedition = \"2024\"\n";
+        for (path, text) in [("Cargo.toml", manifest), ("src/lib.rs", lib)] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            archive
+                .append_data(&mut header, format!("toy-1.0.0/{path}"), text.as_bytes())
+                .unwrap();
+        }
+        archive.into_inner().unwrap().finish().unwrap();
     }
 
     /// With two patches, one of them local.
@@ -152,8 +158,9 @@ path = "crates/toy"
         fs::write(&lib, self.lib().replacen(from, to, 1)).unwrap();
         let message = format!(
             "{subject}\n\n{BODY}\nUpstream-Issue: none\nForwarded: {forwarded}\n\
-             Base: toy 1.0.0\nDepends-on: none\n"
+             Base: toy 1.0.0\nDepends-on: none\nTested-by: toy tests::answers\n"
         );
+        self.write(&format!("patches/undo/{}.diff", name(subject)), "");
         self.git(
             &self.upstream(),
             &["commit", "-qa", "--cleanup=verbatim", "-m", &message],
@@ -189,6 +196,12 @@ path = "crates/toy"
             );
         }
     }
+}
+
+/// What a patch of this subject is called.
+fn name(subject: &str) -> String {
+    let words = subject.rsplit(": ").next().unwrap();
+    words.to_lowercase().replace(' ', "-")
 }
 
 fn modified(file: &Path) -> SystemTime {
@@ -241,12 +254,8 @@ fn apply_again_does_nothing() {
 }
 
 #[test]
-fn a_changed_series_is_applied_and_keeps_times_of_unchanged_files() {
+fn a_changed_series_is_applied() {
     let toy = Toy::with_series();
-    let manifest = toy.upstream().join("crates/toy/Cargo.toml");
-    let lib = toy.upstream().join("crates/toy/src/lib.rs");
-    let (manifest_time, lib_time) = (modified(&manifest), modified(&lib));
-    sleep(Duration::from_millis(20));
     toy.write("patches/local/toys/series", "");
     fs::remove_file(
         toy.root()
@@ -255,18 +264,124 @@ fn a_changed_series_is_applied_and_keeps_times_of_unchanged_files() {
     .unwrap();
     toy.ok(&["apply"]);
     assert!(toy.lib().contains("A toy") && toy.lib().contains("42"));
-    assert_eq!(modified(&manifest), manifest_time);
-    assert!(modified(&lib) > lib_time);
-
-    // Back to what the artifact holds: still a change that cargo has to see.
-    let lib_time = modified(&lib);
-    sleep(Duration::from_millis(20));
     toy.write("patches/toys/series", "");
     fs::remove_file(toy.root().join("patches/toys/answer-rightly.patch")).unwrap();
     toy.ok(&["apply"]);
     assert_eq!(toy.lib(), LIB);
-    assert_eq!(modified(&manifest), manifest_time);
-    assert!(modified(&lib) > lib_time);
+}
+
+/// What the pinned crate holds now, one line of it changed.
+fn move_pin(toy: &Toy, from: &str, to: &str) {
+    let before = format!("{:x}", Sha256::digest(fs::read(toy.artifact()).unwrap()));
+    toy.write_artifact(&LIB.replacen(from, to, 1));
+    let after = format!("{:x}", Sha256::digest(fs::read(toy.artifact()).unwrap()));
+    toy.edit("patches/sources.toml", &before, &after);
+}
+
+#[test]
+fn a_patch_that_does_not_apply_is_merged_by_a_person_and_nothing_is_lost() {
+    let toy = Toy::with_series();
+    move_pin(&toy, "    41", "    40");
+    let patch = "patches/toys/answer-rightly.patch does not apply to toys of line 1";
+    toy.fails(
+        &["apply"],
+        &[patch, "crates/toy/src/lib.rs", "apply --continue"],
+    );
+    assert!(toy.lib().contains("Our toy"), "upstream/ is as it was");
+    let there = toy.root().join(".upstream-new/toys/crates/toy/src/lib.rs");
+    assert!(fs::read_to_string(&there).unwrap().contains("<<<<<<<"));
+
+    // Half done, and tried again: the work is there.
+    fs::write(&there, LIB.replace("    41", "    50")).unwrap();
+    toy.fails(&["apply"], &["it stopped at", "answer-rightly.patch"]);
+    toy.fails(&["apply", "--continue"], &["conflicts left"]);
+    assert!(fs::read_to_string(&there).unwrap().contains("50"));
+    let dir = toy.root().join(".upstream-new/toys");
+    toy.git(&dir, &["add", "-A"]);
+    let said = toy.ok(&["apply", "--continue"]);
+    assert!(said.contains("cargo xtask export"), "{said}");
+    // What follows applied, and the commit is still the patch.
+    assert!(toy.lib().contains("50") && toy.lib().contains("Our toy"));
+    assert!(toy.ok(&["apply"]).contains("feat: answer rightly"));
+    toy.ok(&["export"]);
+    assert!(
+        toy.read("patches/toys/answer-rightly.patch")
+            .contains("+    50")
+    );
+    toy.ok(&["check"]);
+    toy.fails(&["apply", "--continue"], &["no conflict to go on from"]);
+}
+
+#[test]
+fn a_conflict_can_be_thrown_away() {
+    let toy = Toy::with_series();
+    toy.fails(&["apply", "--abort"], &["no conflict to abort"]);
+    let sources = toy.read("patches/sources.toml");
+    let artifact = fs::read(toy.artifact()).unwrap();
+    move_pin(&toy, "    41", "    40");
+    toy.fails(&["apply"], &["does not apply"]);
+    // A patch that was corrected by hand is not what it stopped at.
+    toy.edit("patches/toys/answer-rightly.patch", "-    41", "-    40");
+    toy.fails(&["apply", "--continue"], &["patches/ has changed since"]);
+    toy.edit("patches/toys/answer-rightly.patch", "-    40", "-    41");
+    toy.ok(&["apply", "--abort"]);
+    assert!(!toy.root().join(".upstream-new").exists());
+    toy.write("patches/sources.toml", &sources);
+    fs::write(toy.artifact(), artifact).unwrap();
+    assert!(toy.ok(&["apply"]).contains("up to date"));
+}
+
+#[test]
+fn a_patch_whose_surroundings_moved_is_merged() {
+    let toy = Toy::with_series();
+    // The line above the one that it changes.
+    move_pin(&toy, "// Three.", "// III.");
+    let said = toy.ok(&["apply"]);
+    assert!(said.contains("it was merged"), "{said}");
+    assert!(toy.lib().contains("III") && toy.lib().contains("42"));
+    toy.ok(&["export"]);
+    toy.ok(&["check"]);
+}
+
+/// Without the trees of before there is nothing to merge with.
+#[test]
+fn in_a_fresh_clone_a_conflict_is_a_rejected_hunk() {
+    let toy = Toy::with_series();
+    fs::remove_dir_all(toy.upstream().parent().unwrap()).unwrap();
+    move_pin(&toy, "    41", "    40");
+    toy.fails(&["apply"], &["crates/toy/src/lib.rs.rej"]);
+    let dir = toy.root().join(".upstream-new/toys");
+    let there = dir.join("crates/toy/src/lib.rs");
+    fs::write(&there, LIB.replace("    41", "    42")).unwrap();
+    toy.fails(&["apply", "--continue"], &["lib.rs.rej"]);
+    fs::remove_file(dir.join("crates/toy/src/lib.rs.rej")).unwrap();
+    toy.git(&dir, &["add", "-A"]);
+    toy.ok(&["apply", "--continue"]);
+    assert!(toy.lib().contains("42") && toy.lib().contains("Our toy"));
+}
+
+#[test]
+fn the_manifest_follows_the_line() {
+    let toy = Toy::with_series();
+    let sources = toy.read("patches/sources.toml");
+    let (_, line) = sources.split_once("[line.1]").unwrap();
+    let line = line
+        .replace("line.1", "line.2")
+        .replace("crates/toy", "lib/toy");
+    toy.write(
+        "patches/sources.toml",
+        &format!("{sources}\n[line.2]{line}"),
+    );
+    let manifest = toy.read("Cargo.toml");
+    for patch in ["toys/answer-rightly", "local/toys/say-that-it-is-ours"] {
+        let patch = format!("patches/{patch}.patch");
+        toy.write(&patch, &toy.read(&patch).replace("crates/toy", "lib/toy"));
+    }
+    toy.ok(&["--line", "2", "apply"]);
+    let wanted = manifest.replace("crates/toy", "lib/toy");
+    assert_eq!(toy.read("Cargo.toml"), wanted);
+    toy.ok(&["--line", "2", "export"]);
+    toy.ok(&["--line", "2", "check"]);
 }
 
 #[test]
@@ -341,6 +456,7 @@ fn bad_input_names_itself_and_leaves_upstream_alone() {
         &["apply"],
         &["patches/toys/answer-rightly.patch does not apply to toys of line 1"],
     );
+    toy.ok(&["apply", "--abort"]);
     toy.write("patches/toys/answer-rightly.patch", &patch);
 
     // A download that was cut short; the pin has to ask for a rebuild for it to be read.
@@ -525,8 +641,24 @@ fn check_finds_each_change_made_by_hand() {
         "Cargo.toml",
         "toy = { path = \"upstream/toys/crates/toy\" }",
         "",
-        &["[patch.crates-io] needs `toy = "],
+        &["Cargo.toml is not the one of line 1", "toy = { path ="],
     );
+    check(
+        patch,
+        "Tested-by: toy tests::answers",
+        "Tested-by: toy tests::gone",
+        &["`Tested-by: toy tests::gone`: there is no such test"],
+    );
+    check(
+        patch,
+        "Tested-by: toy tests::answers\n",
+        "",
+        &["names no test that fails without it"],
+    );
+    let undo = toy.root().join("patches/undo/answer-rightly.diff");
+    fs::remove_file(&undo).unwrap();
+    toy.fails(&["check"], &["there is no", "undo/answer-rightly.diff"]);
+    fs::write(&undo, "").unwrap();
     check(
         "Cargo.lock",
         "version = 4\n",
@@ -580,8 +712,8 @@ fn a_patch_for_the_branch_is_listed_and_checked_but_not_applied() {
     );
     toy.edit(
         "patches/toys/answer-there.patch",
-        "feat: answer rightly\n---",
-        "none\n---",
+        "Depends-on: feat: answer rightly",
+        "Depends-on: none",
     );
     toy.fails(
         &["check"],
@@ -603,24 +735,18 @@ fn check_finds_what_upstream_holds_beyond_the_series() {
     toy.fails(&["check"], &["round trip", "feat: answer anew"]);
 }
 
-/// Cargo goes by file times, and names the build of a file by its place in the checkout.
 #[test]
-fn checkouts_that_share_a_target_folder_do_not_take_each_others_build() {
-    let target = TempDir::new().unwrap();
-    let [a, b] = [Toy::with_series(), Toy::with_series()];
-    let check = |toy: &Toy| {
-        let output = toy
-            .command(&["check"])
-            .env("CARGO_TARGET_DIR", target.path())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", said_by(&output));
-        modified(&toy.upstream().join("crates/toy/src/lib.rs"))
-    };
-    let first = check(&a);
-    assert_eq!(check(&a), first);
-    check(&b);
-    assert!(check(&a) > first, "what b built last would pass for a's");
+fn a_label_that_was_handed_out_keeps_its_patches() {
+    let toy = Toy::with_series();
+    let sums = format!("{:x}", Sha256::digest(toy.read("patches/SHA256SUMS")));
+    toy.write("patches/released", &format!("1.0.0+reuse.1 {sums}\n"));
+    toy.ok(&["check"]);
+    toy.commit("feat: answer anew", "42", "43", "not-needed");
+    toy.ok(&["export"]);
+    let words = ["1.0.0+reuse.1 was handed out with other patches: raise"];
+    toy.fails(&["check"], &words);
+    toy.edit("patches/sources.toml", "+reuse.1", "+reuse.2");
+    toy.ok(&["check"]);
 }
 
 #[test]
