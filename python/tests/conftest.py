@@ -7,23 +7,31 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
 import pytest
 from datafusion import ExecutionPlan, SessionConfig, SessionContext
 
 PYTHON_DIR = Path(__file__).resolve().parent.parent
 
 
-def run_python(python: str, *args: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run an interpreter, at most 100 s, and return what it printed and its status."""
+def run_python(
+    python: str, *args: str | Path, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run an interpreter, at most 100 s, and return what it printed and its status.
+
+    It finds the packages in the folder `path` before those of its venv.
+    """
     return subprocess.run(
         [python, *map(str, args)],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
+        env={**os.environ, "PYTHONPATH": str(path)} if path else None,
     )
 
 
@@ -35,39 +43,49 @@ def session(partitions: int = 1, **options: str) -> SessionContext:
     return SessionContext(config)
 
 
-def drain(ctx: SessionContext, plan: ExecutionPlan, timeout: float = 60) -> list[dict]:
-    """Run every partition of a plan at the same time and return all rows.
+def together(*calls: Callable[[], Any], timeout: float = 60) -> list[Any]:
+    """Make all calls at the same time and return what they return.
 
-    One after another, partitions can wait for each other for ever. Raises the first
-    error of a partition, or TimeoutError after `timeout` seconds.
+    Raises the first error, or TimeoutError after `timeout` seconds.
     """
-    count = plan.partition_count
-    batches: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
+    results: list[Any] = [None] * len(calls)
     errors: list[BaseException] = []
 
-    def run(partition: int) -> None:
+    def run(number: int) -> None:
         try:
-            for batch in ctx.execute(plan, partition):
-                batches[partition].append(batch.to_pyarrow())
+            results[number] = calls[number]()
         except BaseException as error:  # a panic is no Exception
             errors.append(error)
 
+    # Not an executor, which would wait for a thread that hangs.
     threads = [
-        threading.Thread(target=run, args=(partition,), daemon=True)
-        for partition in range(count)
+        threading.Thread(target=run, args=(number,), daemon=True)
+        for number in range(len(calls))
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout)
         if thread.is_alive():
-            msg = f"a partition was not done after {timeout} s"
+            msg = f"not done after {timeout} s"
             raise TimeoutError(msg)
     if errors:
         raise errors[0]
-    return [
-        row for partition in batches for batch in partition for row in batch.to_pylist()
-    ]
+    return results
+
+
+def drain(ctx: SessionContext, plan: ExecutionPlan) -> list[dict]:
+    """Run every partition of a plan at the same time and return all rows.
+
+    One after another, partitions can wait for each other for ever.
+    """
+
+    def rows(partition: int) -> list[dict]:
+        batches = ctx.execute(plan, partition)
+        return [row for batch in batches for row in batch.to_pyarrow().to_pylist()]
+
+    partitions = range(plan.partition_count)
+    return sum(together(*(partial(rows, number) for number in partitions)), [])
 
 
 def nodes(plan: ExecutionPlan) -> list[ExecutionPlan]:
@@ -75,15 +93,21 @@ def nodes(plan: ExecutionPlan) -> list[ExecutionPlan]:
     return [plan, *(node for child in plan.children() for node in nodes(child))]
 
 
+def from_environment(variable: str) -> str:
+    """Return the path that an environment variable has, which the tests cannot do without."""
+    path = os.environ.get(variable)
+    if not path or not Path(path).exists():
+        pytest.fail(
+            f"{variable} names no file: {path}. `cargo xtask test python` makes what these "
+            "tests need and runs them"
+        )
+    return path
+
+
 @pytest.fixture(scope="session")
 def stock_python() -> str:
     """Return the interpreter of the venv with the released wheel."""
-    python = os.environ.get("STOCK_PYTHON")
-    if not python:
-        pytest.skip("STOCK_PYTHON is not set to an interpreter with the released wheel")
-    if not Path(python).exists():
-        pytest.fail(f"STOCK_PYTHON is {python}, which does not exist")
-    return python
+    return from_environment("STOCK_PYTHON")
 
 
 @pytest.fixture(scope="session")

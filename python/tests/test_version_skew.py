@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,9 +32,15 @@ def older(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def use(older) -> Callable[[str, str], subprocess.CompletedProcess[str]]:
+    """Return what uses an extension in an interpreter, which may crash."""
+    return lambda python, extension: run_python(python, SCRIPT, extension, path=older)
+
+
 @pytest.mark.parametrize("extension", REFUSALS)
-def test_patched_host_refuses(patched_python, older, extension):
-    result = run_python(patched_python, SCRIPT, older, extension)
+def test_patched_host_refuses(patched_python, use, extension):
+    result = use(patched_python, extension)
     assert result.returncode == 0, f"{result.returncode}: {result.stderr}"
     kind, text = json.loads(result.stdout)["error"]
     assert kind == "ImportError"
@@ -40,14 +48,14 @@ def test_patched_host_refuses(patched_python, older, extension):
     assert "55" in text
 
 
-def test_stock_host_refuses_a_table(stock_python, older):
+def test_stock_host_refuses_a_table(stock_python, use):
     """So it does today: the released wheel checks the version of a table provider."""
-    result = run_python(stock_python, SCRIPT, older, "table")
+    result = use(stock_python, "table")
     assert REFUSALS["table"] in json.loads(result.stdout)["error"][1]
 
 
 @pytest.mark.parametrize("extension", ["aggregate", "scalar"])
-def test_stock_host_does_not_refuse_a_function(stock_python, older, extension):
-    """It has crashed at every try; the point here is only that there is no such error."""
-    result = run_python(stock_python, SCRIPT, older, extension)
-    assert REFUSALS[extension] not in result.stdout
+def test_stock_host_does_not_refuse_a_function(stock_python, use, extension):
+    """It has crashed at every try, killed by a signal."""
+    result = use(stock_python, extension)
+    assert result.returncode < 0 or "rows" in json.loads(result.stdout), result

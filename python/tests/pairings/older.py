@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Use an extension that was built for an older DataFusion.
 
-    older.py FOLDER EXTENSION
+    older.py EXTENSION
 
 Prints JSON: `error`, the type and text of the exception that refuses the extension, or
 `rows`, what a query with it gives. May crash.
@@ -19,9 +19,10 @@ import pyarrow as pa
 from datafusion import SessionContext, udaf, udf
 
 
-def table(ctx: SessionContext, folder: Path) -> str:
+def table(ctx: SessionContext) -> str:
     """Register a table of xarray-sql, whose package needs more than its library."""
-    (library,) = (folder / "xarray_sql").glob("_native*")
+    (folder,) = importlib.util.find_spec("xarray_sql").submodule_search_locations
+    (library,) = Path(folder).glob("_native*")
     loader = importlib.machinery.ExtensionFileLoader("_native", str(library))
     spec = importlib.util.spec_from_loader("_native", loader)
     native = importlib.util.module_from_spec(spec)
@@ -37,7 +38,7 @@ def table(ctx: SessionContext, folder: Path) -> str:
     return "SELECT sum(v) AS s FROM it"
 
 
-def aggregate(ctx: SessionContext, _folder: Path) -> str:
+def aggregate(ctx: SessionContext) -> str:
     """Register an aggregate function of datafusion-extra-functions-ffi."""
     import datafusion_extra_functions_ffi as extension
 
@@ -45,7 +46,7 @@ def aggregate(ctx: SessionContext, _folder: Path) -> str:
     return "SELECT mode(v) AS m FROM t"
 
 
-def scalar(ctx: SessionContext, _folder: Path) -> str:
+def scalar(ctx: SessionContext) -> str:
     """Register a scalar function of geodatafusion."""
     from geodatafusion import geo
 
@@ -53,15 +54,12 @@ def scalar(ctx: SessionContext, _folder: Path) -> str:
     return "SELECT st_area(v) AS a FROM t"
 
 
-def main(folder: str, extension: str) -> dict:
+def main(extension: str) -> dict:
     """Use the extension and return what came of it."""
-    sys.path.insert(0, folder)
     ctx = SessionContext()
     ctx.from_pydict({"v": [1.0, 2.0, 2.0]}, name="t")
     try:
-        query = {"table": table, "aggregate": aggregate, "scalar": scalar}[extension](
-            ctx, Path(folder)
-        )
+        query = {"table": table, "aggregate": aggregate, "scalar": scalar}[extension](ctx)
         return {"rows": ctx.sql(query).to_pydict()}
     except Exception as error:
         return {"error": [type(error).__name__, str(error)]}

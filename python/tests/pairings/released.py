@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Use extensions that others built for DataFusion 55.
 
-    released.py FOLDER SCRATCH
+    released.py SCRATCH
 
-FOLDER has the extensions, SCRATCH is an empty folder to write a table to. Prints JSON:
-the result of each query, and for a host that can reset, of a reset copy after a run.
+SCRATCH is an empty folder to write a table to. Prints JSON: the result of each query, and
+for a host that can reset, of a reset copy after a run.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from __future__ import annotations
 import json
 import sys
 
+import datafusion_extra_functions
+import geodatafusion
 import pyarrow as pa
 from datafusion import ExecutionPlan, SessionConfig, SessionContext, udaf
+from deltalake import DeltaTable, write_deltalake
 
 QUERIES = {
     # datafusion-extra-functions: aggregate functions.
@@ -39,13 +42,8 @@ def run(ctx: SessionContext, plan: ExecutionPlan) -> list[dict]:
     ]
 
 
-def main(folder: str, scratch: str) -> dict:
+def main(scratch: str) -> dict:
     """Return the rows of each query."""
-    sys.path.insert(0, folder)
-    import datafusion_extra_functions
-    import geodatafusion
-    from deltalake import DeltaTable, write_deltalake
-
     ctx = SessionContext(SessionConfig().with_target_partitions(1))
     ctx.from_pydict({"g": [1, 1, 2, 2, 2], "v": [1.0, 1.0, 2.0, 2.0, 5.0]}, name="t")
     for name in datafusion_extra_functions.list_functions():
