@@ -305,7 +305,8 @@ fn round_trip(project: &Project) -> Result<()> {
     Ok(())
 }
 
-fn lock_file(project: &Project) -> Result<()> {
+/// That cargo takes the workspace as it is.
+pub fn lock_file(project: &Project) -> Result<()> {
     process::stdout(
         process::cargo()?
             .args(["metadata", "--locked", "--format-version", "1"])

@@ -184,11 +184,13 @@ pub fn split_table(text: &str) -> Result<(&str, &str, &str)> {
 /// The table in UPSTREAM.md, from the patches' headers.
 pub fn table(project: &Project) -> Result<String> {
     let mut rows = String::from(
-        "| change | repository | upstream issue | forwarded | base | depends on | tested by |\n\
-         | --- | --- | --- | --- | --- | --- | --- |\n",
+        "| change | lines | repository | upstream issue | forwarded | base | depends on | \
+         tested by |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for (name, tree) in &project.line.tree {
-        for Patch { path, message, .. } in series::read(project, name)? {
+        for patch in series::read(project, name)? {
+            let (added, removed) = patch.size();
+            let Patch { path, message, .. } = patch;
             let Message {
                 subject, trailers, ..
             } = message;
@@ -198,7 +200,7 @@ pub fn table(project: &Project) -> Result<String> {
                 &tree.repository
             };
             rows.push_str(&format!(
-                "| [{subject}](patches/{}) | {repository} | {} | {} | {} | {} | {} |\n",
+                "| [{subject}](patches/{}) | +{added} −{removed} | {repository} | {} | {} | {} | {} | {} |\n",
                 path.display(),
                 trailers.issue,
                 trailers.forwarded,

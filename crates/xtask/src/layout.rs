@@ -163,6 +163,10 @@ fn add_program(
         manifest_table.remove(key);
     }
     let features = if variant == STOCK {
+        // What the extension has: with more, all it shares would be compiled once more.
+        manifest_table.remove("features");
+        workspace::table(&mut manifest_table, "dependencies")?
+            .retain(|_, dependency| dependency.get("optional").is_none());
         workspace::Features::OfExtension
     } else {
         workspace::Features::OfWheel

@@ -27,6 +27,7 @@ mod pr;
 mod process;
 mod project;
 mod proof;
+mod prove;
 mod python;
 mod released;
 mod series;
@@ -72,6 +73,8 @@ enum Command {
     /// Set everything up, then run the tests: the patches' own, query shapes, random plans,
     /// Python, a real client.
     Test(test::Args),
+    /// Show that the tests of each patch fail without its change and pass with it.
+    Prove(prove::Args),
     /// Measure what a reset costs beside the released walk and the run after it, and what a
     /// reset and an execution cost across the FFI boundary.
     Bench,
@@ -105,6 +108,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Wheel(args) => wheel::run(&project, &args),
         Command::Demo => demo::run(&project),
         Command::Test(args) => test::run(&project, &args),
+        Command::Prove(args) => prove::run(&project, &args),
         Command::Bench => bench::run(&project),
         Command::Pr(args) => pr::run(&project, &args),
         Command::Snippet => snippet::run(&project),

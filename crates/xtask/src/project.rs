@@ -11,6 +11,8 @@ pub struct Project {
     pub line: Line,
     /// `datafusion-reuse` in the user's cache folder: artifacts, tools, build output.
     pub cache: PathBuf,
+    /// Cargo's target folder, if not the one that all checkouts share.
+    pub target: Option<PathBuf>,
 }
 
 impl Project {
@@ -26,13 +28,19 @@ impl Project {
                 here.display()
             );
         };
+        Self::at(root.to_path_buf(), line)
+    }
+
+    /// The checkout in this folder.
+    pub fn at(root: PathBuf, line: Option<&str>) -> Result<Self> {
         let cache = dirs::cache_dir()
             .context("this user has no cache folder: set HOME or XDG_CACHE_HOME")?
             .join("datafusion-reuse");
         Ok(Self {
-            root: root.to_path_buf(),
             line: sources::read(&root.join("patches/sources.toml"), line)?,
+            root,
             cache,
+            target: None,
         })
     }
 
@@ -50,9 +58,10 @@ impl Project {
 
     /// Cargo's target folder: the one cargo is told to use, or one in the cache.
     pub fn target(&self) -> PathBuf {
-        match std::env::var_os("CARGO_TARGET_DIR") {
-            Some(dir) => self.root.join(dir),
-            None => self.cache.join("target"),
+        match (&self.target, std::env::var_os("CARGO_TARGET_DIR")) {
+            (Some(target), _) => target.clone(),
+            (None, Some(target)) => self.root.join(target),
+            (None, None) => self.cache.join("target"),
         }
     }
 }

@@ -37,6 +37,23 @@ impl Patch {
             .collect()
     }
 
+    /// How many lines it adds and removes.
+    pub fn size(&self) -> (usize, usize) {
+        let diff = String::from_utf8_lossy(&self.bytes);
+        let (mut added, mut removed, mut in_hunk) = (0, 0, false);
+        for line in diff.lines() {
+            if line.starts_with("diff --git ") {
+                in_hunk = false;
+            } else if line.starts_with("@@ ") {
+                in_hunk = true;
+            } else if in_hunk {
+                added += usize::from(line.starts_with('+'));
+                removed += usize::from(line.starts_with('-'));
+            }
+        }
+        (added, removed)
+    }
+
     /// The Rust tests that it adds: the file, as upstream names it, and the function.
     pub fn tests(&self) -> Vec<(String, String)> {
         let diff = String::from_utf8_lossy(&self.bytes);
@@ -309,6 +326,22 @@ diff --git a/x b/x
         assert_eq!(message.trailers.tested_by, ["toy tests::answers"]);
         assert!(!message.trailers.is_local());
         assert!(!message.trailers.is_for_branch("main"));
+    }
+
+    #[test]
+    fn a_patch_has_a_size_and_tests() {
+        let diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,9 @@\n     #[test]\n     fn old() {\n\
+                    +    fn helper() {\n+    #[tokio::test(flavor = \"x\")]\n\
+                    +    #[ignore]\n+    async fn new() {\n---- a\n+#[test]\n\
+                    +fn newer() {\n";
+        let patch = Patch {
+            path: "x".into(),
+            bytes: format!("{PATCH}{diff}").into_bytes(),
+            message: parse(PATCH.as_bytes()).unwrap(),
+        };
+        assert_eq!(patch.size(), (6, 1));
+        let tests = ["new", "newer"].map(|test| ("x".to_string(), test.to_string()));
+        assert_eq!(patch.tests(), tests);
     }
 
     #[test]

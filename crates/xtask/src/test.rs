@@ -243,8 +243,7 @@ fn test_tool(project: &Project, filter: &[String]) -> Result<()> {
             .arg("--target-dir")
             .arg(project.root.join("target/xtask"))
             .arg("--")
-            .args(filter)
-            .env("INSTA_UPDATE", "no"),
+            .args(filter),
         "test xtask",
     )
 }

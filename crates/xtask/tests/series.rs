@@ -224,9 +224,13 @@ fn export_and_apply_give_the_same_bytes() {
         toy.read("UPSTREAM.md"),
     ];
     assert_eq!(before[2], "answer-rightly.patch\n");
-    assert!(before[4].contains("(patches/toys/answer-rightly.patch) | apache/toys |"));
     assert!(
-        before[4].contains("(patches/local/toys/say-that-it-is-ours.patch) | (local) |")
+        before[4].contains("(patches/toys/answer-rightly.patch) | +1 −1 | apache/toys |")
+    );
+    assert!(
+        before[4].contains(
+            "(patches/local/toys/say-that-it-is-ours.patch) | +1 −1 | (local) |"
+        )
     );
 
     fs::remove_dir_all(toy.root().join("upstream")).unwrap();
