@@ -108,41 +108,46 @@ def test_a_second_run(over_parquet, query, word, rows, options):
 
 
 def subquery_plan(**options: str):
-    """Return a session and a plan that gives 90 to 99."""
+    """Return a session, a plan that gives the last 10 of 100 rows, and the array of these."""
     ctx = session(**options)
-    ctx.register_record_batches("t", [[pa.record_batch({"k": np.arange(100)})]])
+    k = np.arange(100)
+    ctx.register_record_batches("t", [[pa.record_batch({"k": k})]])
     query = "SELECT k FROM t WHERE k > (SELECT max(k) - 10 FROM t)"
     plan = ctx.sql(query).execution_plan()
     assert "ScalarSubqueryExec" in plan.display_indent()
-    return ctx, plan
+    return ctx, plan, k
 
 
-LAST_ROWS = [{"k": k} for k in range(90, 100)]
+def last_rows(k: np.ndarray) -> list[dict]:
+    return pa.table({"k": k[-10:]}).to_pylist()
 
 
 def test_copies_of_a_scalar_subquery_plan_one_after_the_other():
-    ctx, plan = subquery_plan()
+    ctx, plan, k = subquery_plan()
     copies = [plan.reset_state(), plan.reset_state()]
-    assert [drain(ctx, it) for it in (*copies, plan)] == [LAST_ROWS] * 3
-    assert drain(ctx, copies[0].reset_state()) == LAST_ROWS
+    for copy in (*copies, copies[0].reset_state()):
+        assert drain(ctx, copy) == last_rows(k)
+        k += 100
+    assert drain(ctx, plan) == last_rows(k)
 
 
 def test_copies_of_a_scalar_subquery_plan_at_the_same_time():
-    ctx, plan = subquery_plan()
+    ctx, plan, k = subquery_plan()
+    assert drain(ctx, plan) == last_rows(k)
+    k += 100
     copies = [plan.reset_state() for _ in range(4)]
-    runs = [partial(drain, ctx, it) for it in (*copies, plan)]
-    assert together(*runs) == [LAST_ROWS] * 5
+    assert together(*(partial(drain, ctx, it) for it in copies)) == [last_rows(k)] * 4
 
 
 def test_a_reset_while_a_scalar_subquery_plan_runs():
-    ctx, plan = subquery_plan(execution__batch_size="1")
+    ctx, plan, k = subquery_plan(execution__batch_size="1")
     stream = ctx.execute(plan, 0)
-    first = next(stream).to_pyarrow().to_pylist()
+    rows = next(stream).to_pyarrow().to_pylist()
     copy = plan.reset_state()
-    rest = [row for batch in stream for row in batch.to_pyarrow().to_pylist()]
-    assert rest
-    assert first + rest == LAST_ROWS
-    assert drain(ctx, copy) == LAST_ROWS
+    rows += [row for batch in stream for row in batch.to_pyarrow().to_pylist()]
+    assert rows == last_rows(k)
+    k += 100
+    assert drain(ctx, copy) == last_rows(k)
 
 
 # Metrics of a file scan: in the released crates they are in the source that all share.
