@@ -120,11 +120,13 @@ fn shown(command: &Command) -> String {
         .join(" ")
 }
 
+type Step<'a> = Box<dyn FnOnce() -> Result<()> + 'a>;
+
 /// The steps of a long command. It says on stderr which one it is at, and at the end how
 /// long each one took.
 #[derive(Default)]
 pub struct Steps<'a> {
-    steps: Vec<(String, Box<dyn FnOnce() -> Result<()> + 'a>)>,
+    steps: Vec<(String, Step<'a>)>,
 }
 
 impl<'a> Steps<'a> {
