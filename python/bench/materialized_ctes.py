@@ -24,7 +24,7 @@ from importlib.metadata import version
 import numpy as np
 import pyarrow as pa
 from datafusion import ExecutionPlan, SessionConfig, SessionContext
-from plan_reuse import measure
+from plan_reuse import measure, open_duckdb
 
 DEPTHS = (5, 10, 20, 100)
 # 2 ** depth references to the first CTE.
@@ -59,7 +59,7 @@ def read_once(continuation: str, hint: str = MATERIALIZED) -> str:
 
 
 class Databases:
-    """The two tables, in DataFusion and in DuckDB if that is installed."""
+    """The two tables, in DataFusion and in DuckDB."""
 
     def __init__(self) -> None:
         """Register the tables."""
@@ -69,22 +69,11 @@ class Databases:
             "small": pa.RecordBatch.from_pydict({"i": small, "v": small}),
             "large": pa.RecordBatch.from_pydict({"g": large % 1000, "v": large}),
         }
-        try:
-            import duckdb
-        except ImportError:
-            self.duckdb = None
-        else:
-            self.duckdb = duckdb.connect()
-            # One thread, as DataFusion has one partition.
-            self.duckdb.execute("SET threads = 1")
         for name, batch in batches.items():
             # In the batches that DataFusion itself would make.
             parts = pa.Table.from_batches([batch]).to_batches(max_chunksize=8192)
             self.ctx.register_record_batches(name, [parts])
-            if self.duckdb:
-                self.duckdb.register("source", pa.Table.from_batches([batch]))
-                self.duckdb.execute(f"CREATE TABLE {name} AS SELECT * FROM source")
-                self.duckdb.unregister("source")
+        self.duckdb = open_duckdb(batches)
 
     def plan(self, sql: str) -> ExecutionPlan:
         """Plan a query in DataFusion."""
@@ -112,10 +101,9 @@ def chains(data: Databases, depths: list[int]) -> Iterator[tuple[tuple, Callable
             values.add(data.run(plan))
             yield (depth, way, "plan"), lambda sql=sql: data.plan(sql)
             yield (depth, way, "run"), lambda plan=plan: data.run(plan)
-        if data.duckdb:
-            sql = chain(depth)
-            values.add(data.run_duckdb(sql))
-            yield (depth, DUCKDB, "plan and run"), lambda sql=sql: data.run_duckdb(sql)
+        sql = chain(depth)
+        values.add(data.run_duckdb(sql))
+        yield (depth, DUCKDB, "plan and run"), lambda sql=sql: data.run_duckdb(sql)
         check(f"depth {depth}", values)
 
 
@@ -127,10 +115,9 @@ def bodies(data: Databases) -> Iterator[tuple[tuple, Callable]]:
             plan = data.plan(read_once(continuation, hint))
             values.add(data.run(plan))
             yield (name, way), lambda plan=plan: data.run(plan)
-        if data.duckdb:
-            sql = read_once(continuation)
-            values.add(data.run_duckdb(sql))
-            yield (name, DUCKDB), lambda sql=sql: data.run_duckdb(sql)
+        sql = read_once(continuation)
+        values.add(data.run_duckdb(sql))
+        yield (name, DUCKDB), lambda sql=sql: data.run_duckdb(sql)
         check(name, values)
 
 
@@ -173,8 +160,10 @@ def main(argv: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"materialized_ctes: {error}", file=sys.stderr)
         return 1
-    peer = f", duckdb {version('duckdb')}" if data.duckdb else ""
-    print(f"datafusion {version('datafusion')}{peer}, median of {args.rounds} rounds")
+    print(
+        f"datafusion {version('datafusion')}, duckdb {version('duckdb')}, median of "
+        f"{args.rounds} rounds"
+    )
     print("\nA chain of CTEs that each read the one before twice:")
     print(f"{'depth':>5} {'way':<13} {'what':<13} {'ms':>9} {'us/level':>9}")
     for (depth, way, what), ms in measure(ways, args.rounds, warm_up=0).items():

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Hashable
 from importlib.metadata import version
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from datafusion import ExecutionPlan, SessionConfig, SessionContext
@@ -54,9 +55,6 @@ BASELINE = "plan and run"
 RESET_AND_RUN = "reset and run"
 DUCKDB = "DuckDB prepared"
 NO_RESET = "n/a (no ExecutionPlan.reset_state: stock build)"
-NO_DUCKDB = (
-    "n/a (duckdb is not installed: pip install -r python/requirements/common.txt)"
-)
 
 
 class BenchError(Exception):
@@ -83,6 +81,18 @@ def count_operators(plan: ExecutionPlan) -> int:
     return 1 + sum(count_operators(child) for child in plan.children())
 
 
+def open_duckdb(batches: dict[str, pa.RecordBatch]) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB connection with these tables."""
+    connection = duckdb.connect()
+    # One thread, as DataFusion has one partition.
+    connection.execute("SET threads = 1")
+    for name, batch in batches.items():
+        connection.register("source", pa.Table.from_batches([batch]))
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM source")
+        connection.unregister("source")
+    return connection
+
+
 class Bench:
     """The ways to run the query, over one DataFusion session and one of DuckDB."""
 
@@ -102,24 +112,8 @@ class Bench:
             raise BenchError(msg)
         # Before the first run, so that no run state can be in it.
         self.encoded = self.plan.to_bytes(self.ctx)
-        self.duckdb = self._open_duckdb(batches)
-
-    @staticmethod
-    def _open_duckdb(batches: dict[str, pa.RecordBatch]):
-        """Return a DuckDB connection with the query prepared, or None."""
-        try:
-            import duckdb
-        except ImportError:
-            return None
-        connection = duckdb.connect()
-        # One thread, as DataFusion has one partition.
-        connection.execute("SET threads = 1")
-        for name, batch in batches.items():
-            connection.register("source", pa.Table.from_batches([batch]))
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM source")
-            connection.unregister("source")
-        connection.execute(f"PREPARE q AS {QUERY}")
-        return connection
+        self.duckdb = open_duckdb(batches)
+        self.duckdb.execute(f"PREPARE q AS {QUERY}")
 
     def run(self, plan: ExecutionPlan) -> list[pa.RecordBatch]:
         """Run a plan of one partition and return its batches."""
@@ -158,7 +152,7 @@ class Bench:
             "bare rerun": self.bare_rerun,
             "reset": self.reset if can_reset else NO_RESET,
             RESET_AND_RUN: self.reset_and_run if can_reset else NO_RESET,
-            DUCKDB: self.duckdb_prepared if self.duckdb else NO_DUCKDB,
+            DUCKDB: self.duckdb_prepared,
         }
 
 
@@ -248,10 +242,9 @@ def main(argv: list[str] | None = None) -> int:
         {name: way for name, way in ways.items() if not isinstance(way, str)},
         args.rounds,
     )
-    peer = f", duckdb {version('duckdb')}" if bench.duckdb else ""
     print(
-        f"datafusion {version('datafusion')}{peer}: {OPERATORS} operators, {TABLES} "
-        f"tables of {ROWS} rows, median of {args.rounds} rounds"
+        f"datafusion {version('datafusion')}, duckdb {version('duckdb')}: {OPERATORS} "
+        f"operators, {TABLES} tables of {ROWS} rows, median of {args.rounds} rounds"
     )
     print(f"{'':<16} {'ms':>8} {'ratio':>7}")
     for name, way in ways.items():

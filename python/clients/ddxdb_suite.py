@@ -133,9 +133,7 @@ def unpack(sdist: Path, into: Path) -> str:
     raise SuiteError(msg)
 
 
-def execute(
-    python: Path, args: list[str], cwd: Path
-) -> subprocess.CompletedProcess[str]:
+def execute(python: Path, args: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run an interpreter that sees nothing but its own venv."""
     # What these name would reach both interpreters and could shadow what is
     # installed or change how pytest runs.
@@ -174,9 +172,7 @@ def probe(python: Path, version: str, empty: Path) -> dict[str, str]:
         msg = f"{python} has ddxdb {installed['ddxdb']}, the sdist is {version}"
         raise SuiteError(msg)
     if not Path(installed["ddxdb_file"]).is_relative_to(installed["prefix"]):
-        msg = (
-            f"{python} imports ddxdb from {installed['ddxdb_file']}, not from its venv"
-        )
+        msg = f"{python} imports ddxdb from {installed['ddxdb_file']}, not from its venv"
         raise SuiteError(msg)
     return installed
 

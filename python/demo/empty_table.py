@@ -8,12 +8,9 @@ datafusion that has `ExecutionPlan.schema`.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from importlib.metadata import version
 
 import pyarrow as pa
-from datafusion import ExecutionPlan
 from seed_query import QUERY, tables
 
 EMPTY_QUERY = "SELECT i, 2 * v AS v2 FROM a WHERE v < 0"
@@ -21,17 +18,6 @@ EMPTY_QUERY = "SELECT i, 2 * v AS v2 FROM a WHERE v < 0"
 
 def main() -> int:
     """Print the schema of the seed query's plan, then the empty table."""
-    argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    ).parse_args()
-    if not hasattr(ExecutionPlan, "schema"):
-        print(
-            f"datafusion {version('datafusion')} has no ExecutionPlan.schema(): "
-            "this needs the patched wheel",
-            file=sys.stderr,
-        )
-        return 1
-
     ctx, _ = tables()
     print("plan.schema() of the seed query:")
     print(indent(ctx.sql(QUERY).execution_plan().schema()))

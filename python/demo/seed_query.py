@@ -12,7 +12,6 @@ numbers that need it. Exit status: 0, or 1 if a number is not what it must be.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from importlib.metadata import version
@@ -46,9 +45,7 @@ def register(ctx: SessionContext, name: str, **columns: np.ndarray) -> None:
     batch = pa.RecordBatch.from_pydict(columns)
     for column, array in zip(batch.columns, columns.values(), strict=True):
         if column.buffers()[1].address != array.ctypes.data:
-            msg = (
-                f"pyarrow copied a column of table {name}: nothing can change in place"
-            )
+            msg = f"pyarrow copied a column of table {name}: nothing can change in place"
             raise RuntimeError(msg)
     ctx.register_record_batches(name, [[batch]])
 
@@ -95,16 +92,11 @@ def problems(numbers: dict[str, float | str | None]) -> list[str]:
 
 def main() -> int:
     """Print the numbers, and on stderr what is wrong with them."""
-    argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    ).parse_args()
     numbers = measure()
     print(json.dumps(numbers))
     wrong = problems(numbers)
     for line in wrong:
-        print(
-            f"seed query, datafusion {numbers['datafusion']}: {line}", file=sys.stderr
-        )
+        print(f"seed query, datafusion {numbers['datafusion']}: {line}", file=sys.stderr)
     return 1 if wrong else 0
 
 

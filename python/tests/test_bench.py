@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark measures what it says; its times are no test."""
+"""The benchmarks measure what they say; their times are no test."""
 
 from __future__ import annotations
 
-import pyarrow as pa
+import materialized_ctes
 import plan_reuse
+import pyarrow as pa
 import pytest
+from conftest import PYTHON_DIR, run_python
 
 
 def test_each_way_is_measured(capsys):
@@ -14,7 +16,7 @@ def test_each_way_is_measured(capsys):
     assert "15 operators, 5 tables of 16 rows, median of 2 rounds" in printed
     assert printed.count("HashJoinExec") == 4
     for name in plan_reuse.Bench().ways():
-        assert f"\n{name} " in printed
+        assert f"\n{name:<16} " in printed
     assert "stock build" not in printed
 
 
@@ -37,12 +39,36 @@ def test_max_ratio(capsys):
     assert "more than 0.0" in capsys.readouterr().err
 
 
-def test_without_duckdb_it_says_how_to_install_it(monkeypatch, capsys):
-    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
-    assert plan_reuse.main(["--rounds", "2"]) == 0
-    assert "duckdb is not installed: pip install" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("script", "args", "message"),
+    [
+        ("plan_reuse.py", ["--rounds", "1", "--max-ratio", "1"], "n/a (no Exec"),
+        ("materialized_ctes.py", [], "needs the patched wheel"),
+    ],
+)
+def test_on_stock(stock_python, script, args, message):
+    done = run_python(stock_python, PYTHON_DIR / "bench" / script, *args)
+    assert done.returncode == 1
+    assert message in done.stderr
 
 
-def test_rounds_must_be_positive():
-    with pytest.raises(SystemExit):
+def test_rounds_must_be_positive(capsys):
+    with pytest.raises(SystemExit, match="2"):
         plan_reuse.main(["--rounds", "0"])
+    assert "--rounds must be at least 1" in capsys.readouterr().err
+
+
+def test_ctes(capsys):
+    assert materialized_ctes.main(["--rounds", "1", "--depths", "2,12"]) == 0
+    printed = capsys.readouterr().out
+    assert "    2 inlined       run " in printed
+    assert "   12 inlined" not in printed
+    assert "   12 DuckDB        plan and run" in printed
+    for name in materialized_ctes.READ_ONCE:
+        assert f"\n{name:<13} MATERIALIZED " in printed
+
+
+def test_ctes_fail_when_the_ways_differ(monkeypatch, capsys):
+    monkeypatch.setattr(materialized_ctes.Databases, "run_duckdb", lambda *_: -1)
+    assert materialized_ctes.main(["--rounds", "1", "--depths", "2"]) == 1
+    assert "depth 2: the ways give" in capsys.readouterr().err

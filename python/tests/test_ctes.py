@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import layers
-import materialized_ctes
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import PYTHON_DIR, drain, nodes, run_python, session
+from conftest import drain, nodes, session
 from datafusion import udf
 
 ROWS = 100
@@ -88,38 +86,3 @@ def test_encoding_is_refused_by_name():
         frame.execution_plan().to_bytes(ctx)
     with pytest.raises(Exception, match="MaterializedCte"):
         frame.logical_plan().to_bytes(ctx)
-
-
-def test_layers(capsys):
-    assert layers.main(["--layers", "20", "--steps", "3"]) == 0
-    printed = capsys.readouterr().out
-    assert " 20 layers materialised: " in printed
-    assert "3 steps, each as NumPy computes it" in printed
-
-
-def test_layers_fails_on_another_number(monkeypatch, capsys):
-    monkeypatch.setattr(layers.Model, "expected", lambda self: self.x + 1e-6)
-    assert layers.main(["--layers", "8", "--steps", "1"]) == 1
-    assert "step 0: " in capsys.readouterr().err
-
-
-def test_layers_on_stock(stock_python):
-    done = run_python(stock_python, PYTHON_DIR / "demo" / "layers.py")
-    assert done.returncode == 1
-    assert "needs the patched wheel" in done.stderr
-
-
-def test_bench(capsys):
-    assert materialized_ctes.main(["--rounds", "1", "--depths", "2,12"]) == 0
-    printed = capsys.readouterr().out
-    assert "    2 inlined       run " in printed
-    assert "   12 inlined" not in printed
-    assert "   12 DuckDB        plan and run" in printed
-    for name in materialized_ctes.READ_ONCE:
-        assert f"\n{name:<13} MATERIALIZED " in printed
-
-
-def test_bench_fails_when_the_ways_differ(monkeypatch, capsys):
-    monkeypatch.setattr(materialized_ctes.Databases, "run_duckdb", lambda *_: -1)
-    assert materialized_ctes.main(["--rounds", "1", "--depths", "2"]) == 1
-    assert "depth 2: the ways give" in capsys.readouterr().err

@@ -96,9 +96,7 @@ def test_a_regression_fails(run_main, capsys, outcome):
 
 def test_a_test_that_only_patched_passes_is_shown_and_right(run_main, capsys):
     assert run_main(PASSING, {**PASSING, "m::c": "passed"}) == 0
-    assert (
-        "differs: m::c: failed on stock, passed on patched" in capsys.readouterr().out
-    )
+    assert "differs: m::c: failed on stock, passed on patched" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["m::a", "m::c"])
@@ -110,9 +108,7 @@ def test_a_missing_test_fails_whatever_its_outcome(run_main, capsys, name):
     assert f"{name}: missing on stock" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "outcomes", [{}, {"m::a": "skipped"}], ids=["empty", "skipped"]
-)
+@pytest.mark.parametrize("outcomes", [{}, {"m::a": "skipped"}], ids=["empty", "skipped"])
 def test_a_run_of_no_test_fails(run_main, capsys, outcomes):
     assert run_main(outcomes, outcomes) == 1
     printed = capsys.readouterr().err
@@ -153,9 +149,7 @@ def test_outcomes_are_those_of_pytest(sdist, folders, tmp_path):
     outcomes = ddxdb_suite.run_suite(
         Path(sys.executable), root, empty, tmp_path / "report.xml"
     )
-    assert {
-        name.rpartition("::")[2]: outcome for name, outcome in outcomes.items()
-    } == {
+    assert {name.rpartition("::")[2]: outcome for name, outcome in outcomes.items()} == {
         "test_pass": "passed",
         "test_fail": "failed",
         "test_skip": "skipped",
@@ -215,7 +209,6 @@ def test_an_interpreter_that_is_not_there_is_named(sdist, capsys):
 
 
 def test_an_installed_ddxdb_of_another_version_is_refused(sdist, capsys):
-    pytest.importorskip("ddxdb")
     file = sdist(dict.fromkeys(ddxdb_suite.TESTS, ""))
     assert main_in_this_venv(file) == 2
     assert "the sdist is 1.2.3" in capsys.readouterr().err

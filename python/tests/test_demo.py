@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import json
 from importlib.metadata import version
 
+import layers
 import pytest
 import seed_query
 import side_by_side
@@ -18,27 +18,13 @@ RIGHT = {
     "reset": 8000.0,
     "original_after_reset": 120.0,
 }
-
-
-def test_seed_query_on_patched(patched_python):
-    done = run_python(patched_python, PYTHON_DIR / "demo" / "seed_query.py")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {**RIGHT, "datafusion": version("datafusion")}
-
-
-def test_seed_query_on_stock(stock_python):
-    done = run_python(stock_python, PYTHON_DIR / "demo" / "seed_query.py")
-    assert done.returncode == 0, done.stderr
-    numbers = json.loads(done.stdout)
-    numbers.pop("datafusion")
-    assert numbers == {**RIGHT, "reset": None, "original_after_reset": None}
+ON_STOCK = {**RIGHT, "reset": None, "original_after_reset": None}
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_seed_query_fails_on_a_wrong_number(monkeypatch, capsys, name):
     wrong = {**RIGHT, "datafusion": "0", name: 1.0}
     monkeypatch.setattr(seed_query, "measure", lambda: wrong)
-    monkeypatch.setattr("sys.argv", ["seed_query.py"])
     assert seed_query.main() == 1
     assert f"{name} is 1.0, must be {RIGHT[name]}" in capsys.readouterr().err
 
@@ -62,32 +48,63 @@ def test_side_by_side(stock_python, patched_python):
     )
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert [
-        "stock",
-        version("datafusion").split("+")[0],
-        "patched",
-        version("datafusion"),
-    ] in lines
-    assert ["reset", "n/a", "8000.0"] in lines
-    assert ["original_after_reset", "n/a", "120.0"] in lines
+    patched = version("datafusion")
+    assert lines[0] == ["stock", patched.split("+")[0], "patched", patched]
+    for line, (name, right) in zip(lines[1:], RIGHT.items(), strict=False):
+        on_stock = "n/a" if ON_STOCK[name] is None else str(right)
+        assert line == [name, on_stock, str(right)]
     assert ["s:", "double"] in lines
     assert ["v2:", "double"] in lines
 
 
-def test_side_by_side_refuses_interpreters_the_wrong_way_round(
-    stock_python, patched_python, capsys
-):
-    args = ["--stock", patched_python, "--patched", stock_python]
-    assert side_by_side.main(args) == 1
-    assert f"{patched_python} is not stock" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("stock", "patched", "message"),
+    [
+        ("patched", "stock", "patched is not stock"),
+        ("stock", "stock", "stock is not patched: datafusion 0 has no ExecutionPlan"),
+    ],
+)
+def test_side_by_side_refuses(monkeypatch, capsys, stock, patched, message):
+    builds = {"stock": ON_STOCK, "patched": RIGHT}
+    monkeypatch.setattr(
+        side_by_side,
+        "seed_query",
+        lambda python: {**builds[python.name], "datafusion": "0"},
+    )
+    assert side_by_side.main(["--stock", stock, "--patched", patched]) == 1
+    assert message in capsys.readouterr().err
 
 
-def test_side_by_side_refuses_stock_as_patched(stock_python, capsys):
-    assert side_by_side.main(["--stock", stock_python, "--patched", stock_python]) == 1
-    assert "has no ExecutionPlan.reset_state()" in capsys.readouterr().err
-
-
-def test_side_by_side_names_an_interpreter_that_is_not_there(patched_python, capsys):
-    args = ["--stock", "/no/such/python", "--patched", patched_python]
+def test_side_by_side_names_an_interpreter_that_is_not_there(capsys):
+    args = ["--stock", "/no/such/python", "--patched", "python"]
     assert side_by_side.main(args) == 1
     assert "cannot start /no/such/python" in capsys.readouterr().err
+
+
+@pytest.fixture
+def few_layers(monkeypatch) -> list[str]:
+    """Return arguments for a model that is planned in no time."""
+    monkeypatch.setattr(layers, "INLINED", (2, 4))
+    return ["--layers", "20", "--steps", "3"]
+
+
+def test_layers(few_layers, capsys):
+    assert layers.main(few_layers) == 0
+    printed = capsys.readouterr().out
+    assert " 20 layers materialised: " in printed
+    assert "3 steps, each as NumPy computes it" in printed
+
+
+def test_layers_fails_on_another_number(few_layers, monkeypatch, capsys):
+    expected = layers.Model.expected
+    monkeypatch.setattr(layers.Model, "expected", lambda self: expected(self) + 1e-6)
+    assert layers.main(few_layers) == 1
+    printed = capsys.readouterr().err
+    assert "step 0: " in printed
+    assert "nan" not in printed
+
+
+def test_layers_on_stock(stock_python):
+    done = run_python(stock_python, PYTHON_DIR / "demo" / "layers.py")
+    assert done.returncode == 1
+    assert "needs the patched wheel" in done.stderr
