@@ -23,6 +23,7 @@ import tarfile
 import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -249,17 +250,20 @@ def main(argv: list[str] | None = None) -> int:
         if installed["stock"]["prefix"] == installed["patched"]["prefix"]:
             msg = f"stock and patched are one venv: {installed['stock']['prefix']}"
             raise SuiteError(msg)
-        outcomes = {}
-        for side, python in pythons.items():
+
+        def run(side: str) -> dict[str, str]:
             report = reports / f"{side}.xml"
             # So that none of an earlier run can be read instead.
             report.unlink(missing_ok=True)
-            outcomes[side] = run_suite(python, root, empty, report)
+            return run_suite(pythons[side], root, empty, report)
+
+        with ThreadPoolExecutor() as pool:
+            outcomes = dict(zip(pythons, pool.map(run, pythons), strict=True))
+        for side in pythons:
             print(
                 f"ddxdb {version}, "
                 f"datafusion {installed[side]['datafusion']} ({side}), "
-                f"pytest {installed[side]['pytest']}: {counts(outcomes[side])}",
-                flush=True,
+                f"pytest {installed[side]['pytest']}: {counts(outcomes[side])}"
             )
     except SuiteError as error:
         print(f"ddxdb_suite: {error}", file=sys.stderr)
