@@ -84,8 +84,8 @@ def drain(ctx: SessionContext, plan: ExecutionPlan) -> list[dict]:
         batches = ctx.execute(plan, partition)
         return [row for batch in batches for row in batch.to_pyarrow().to_pylist()]
 
-    partitions = range(plan.partition_count)
-    return sum(together(*(partial(rows, number) for number in partitions)), [])
+    runs = [partial(rows, partition) for partition in range(plan.partition_count)]
+    return [row for part in together(*runs) for row in part]
 
 
 def nodes(plan: ExecutionPlan) -> list[ExecutionPlan]:
@@ -94,12 +94,12 @@ def nodes(plan: ExecutionPlan) -> list[ExecutionPlan]:
 
 
 def from_environment(variable: str) -> str:
-    """Return the path that an environment variable has, which the tests cannot do without."""
+    """Return the path that a variable has, which the tests cannot do without."""
     path = os.environ.get(variable)
     if not path or not Path(path).exists():
         pytest.fail(
-            f"{variable} names no file: {path}. `cargo xtask test python` makes what these "
-            "tests need and runs them"
+            f"{variable} names no file: {path}. `cargo xtask test python` makes what "
+            "these tests need and runs them"
         )
     return path
 

@@ -57,7 +57,7 @@ def test_a_second_run_needs_a_reset():
     ctx, _ = counting_session(1)
     plan = ctx.sql(TWICE).execution_plan()
     assert len(drain(ctx, plan)) == 2 * ROWS
-    with pytest.raises(Exception, match="name=x.*reset"):
+    with pytest.raises(Exception, match=r"name=x.*reset"):
         drain(ctx, plan)
     assert len(drain(ctx, plan.reset_state())) == 2 * ROWS
 

@@ -165,7 +165,7 @@ def test_failures_are_exceptions(use, shape):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_is_flat(use):
-    """No run keeps anything, and half of what the leaks planted beside it lose is seen."""
+    """No run keeps anything; the leaks that the script plants are seen."""
     found = use("memory", "patched", "patched")
     growth = {name: max(heaps.values()) for name, heaps in found.items()}
     flat = {name for name, bytes_a_run in growth.items() if bytes_a_run < LEAK / 2}

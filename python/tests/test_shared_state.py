@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reset copy does not share with the original, over the wheel: dynamic filters, the
-results of scalar subqueries and metrics. On the released crates a copy shares each of them.
+"""What a reset copy does not share with the original, over the wheel: dynamic filters,
+the results of scalar subqueries and metrics. On the released crates it shares them all.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def file(tmp_path_factory):
     return path
 
 
-# Dynamic filters: in the released crates the copy's producer gets a new filter or none, and
-# the scan keeps the first run's. Without them all is right there.
+# Dynamic filters: in the released crates the copy's producer gets a new filter or none,
+# and the scan keeps the first run's. Without them all is right there.
 
 
 @pytest.fixture(params=["true", "false"], ids=["dynamic", "static"])
 def over_parquet(request, file):
-    """Return what gives a session with table `big`, and a plan that has these words."""
+    """Return what gives a session with table `big`, and a plan that shows these words."""
 
     def plan(query, *words, arrays=None, **options):
         filters = {"optimizer__enable_dynamic_filter_pushdown": request.param}
@@ -108,7 +108,7 @@ def test_a_second_run(over_parquet, query, word, rows, options):
 
 
 def subquery_plan(**options: str):
-    """Return a session, a plan that gives the last 10 of 100 rows, and the array of these."""
+    """Return a session, a plan that gives the last 10 of 100 rows, and their array."""
     ctx = session(**options)
     k = np.arange(100)
     ctx.register_record_batches("t", [[pa.record_batch({"k": k})]])

@@ -3,8 +3,8 @@
 
     extension.py WHAT MODULE...
 
-WHAT is a function below, MODULE a build of the extension. Prints as JSON what the function
-returns.
+WHAT is a function below, MODULE a build of the extension. Prints as JSON what the
+function returns.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def kit(extension: ModuleType) -> dict:
 
 
 def failures(extension: ModuleType) -> dict:
-    """Return what a reset copy of each failing plan raises, and what is right around it."""
+    """Return what a reset copy of each failing plan raises; all around it is right."""
     report = {}
     for shape in FAILURES:
         ctx = session(t=extension.FailingTable(shape))
@@ -207,9 +207,9 @@ class MallInfo(ctypes.Structure):
 def growth(libc: ctypes.CDLL, step: Callable[[], object]) -> dict[str, float]:
     """Return the bytes a step, in the median window of steps.
 
-    An allocator that takes or gives back a segment does so in a few of the windows; a leak
-    is in each. What is allocated with malloc, as by the extension, is counted; what the
-    allocator of the host has is not to be had, and so its pages are.
+    An allocator that takes or gives back a segment does so in a few of the windows; a
+    leak is in each. What is allocated with malloc, as by the extension, is counted. The
+    host's allocator does not tell, and so its pages are.
     """
     samples: dict[str, list[int]] = {"resident": [], "malloc": []}
     for _ in range(WINDOWS + 1):
