@@ -114,3 +114,18 @@ def stock_python() -> str:
 def patched_python() -> str:
     """Return this interpreter: these tests run in the venv of the patched wheel."""
     return sys.executable
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory) -> Callable[[str], Path]:
+    """Return what installs the wheels of a requirements file, alone in a folder."""
+
+    def installed(requirements: str) -> Path:
+        folder = tmp_path_factory.mktemp("extensions")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+        command += ["--only-binary", ":all:", "--no-compile", "--target", str(folder)]
+        command += ["-r", str(PYTHON_DIR / "requirements" / requirements)]
+        subprocess.run(command, check=True, timeout=100)
+        return folder
+
+    return installed

@@ -45,6 +45,7 @@ def test_max_ratio(capsys):
         ("plan_reuse.py", ["--rounds", "1", "--max-ratio", "1"], "n/a (no Exec"),
         ("materialized_ctes.py", [], "needs the patched wheel"),
     ],
+    ids=["plan_reuse", "materialized_ctes"],
 )
 def test_on_stock(stock_python, script, args, message):
     done = run_python(stock_python, PYTHON_DIR / "bench" / script, *args)

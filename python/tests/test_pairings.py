@@ -11,14 +11,13 @@ from __future__ import annotations
 import functools
 import json
 import re
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PYTHON_DIR, from_environment, run_python
+from conftest import from_environment, run_python
 from pairings.extension import FAILURES, LEAK
 
 SCRIPTS = Path(__file__).parent / "pairings"
@@ -173,23 +172,8 @@ def test_memory_is_flat(use):
     assert growth.keys() - flat == {"copies", "host", "extension"}
 
 
-@pytest.fixture(scope="session")
-def released(tmp_path_factory) -> Path:
-    """Return a folder with the extensions that others released for 55."""
-    folder = tmp_path_factory.mktemp("extensions")
-    install(PYTHON_DIR / "requirements/extensions-55.txt", folder)
-    return folder
-
-
-def install(requirements: Path, folder: Path) -> None:
-    """Install the wheels that a file names into a folder, without what they require."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-    command += ["--only-binary", ":all:", "--no-compile", "--target", folder]
-    command += ["-r", requirements]
-    subprocess.run(command, check=True, timeout=100)
-
-
-def test_released_extensions_give_the_same_on_both_hosts(hosts, released, tmp_path):
+def test_released_extensions_give_the_same_on_both_hosts(hosts, installed, tmp_path):
+    released = installed("extensions-55.txt")
     found = {
         host: run_script(python, "released.py", tmp_path / host, path=released)
         for host, python in hosts.items()

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PYTHON_DIR, run_python
-from test_pairings import install
+from conftest import run_python
 
 SCRIPT = Path(__file__).parent / "pairings/older.py"
 
@@ -25,16 +24,9 @@ REFUSALS = {
 
 
 @pytest.fixture(scope="session")
-def older(tmp_path_factory) -> Path:
-    """Return a folder with extensions for older versions."""
-    folder = tmp_path_factory.mktemp("older")
-    install(PYTHON_DIR / "requirements/extensions-older.txt", folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def use(older) -> Callable[[str, str], subprocess.CompletedProcess[str]]:
+def use(installed) -> Callable[[str, str], subprocess.CompletedProcess[str]]:
     """Return what uses an extension in an interpreter, which may crash."""
+    older = installed("extensions-older.txt")
     return lambda python, extension: run_python(python, SCRIPT, extension, path=older)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import itertools
 import json
 import mmap
 import statistics
@@ -220,8 +221,7 @@ def growth(libc: ctypes.CDLL, step: Callable[[], object]) -> dict[str, float]:
         for _ in range(RUNS):
             step()
     return {
-        heap: statistics.median(b - a for a, b in zip(sizes, sizes[1:], strict=False))
-        / RUNS
+        heap: statistics.median(b - a for a, b in itertools.pairwise(sizes)) / RUNS
         for heap, sizes in samples.items()
     }
 
