@@ -184,9 +184,9 @@ def test_released_extensions_give_the_same_on_both_hosts(hosts, installed, tmp_p
     }
     assert all(first["patched"].values())
     assert first["patched"] == first["stock"]
-    assert first["patched"]["area"] == [{"a": a} for a in [4, 4, 8, 8, 20]]
-    assert first["patched"]["delta"] == [{"x": 2, "y": 5}, {"x": 3, "y": 6}]
-    assert first["patched"]["delta_join"] == [{"s": 8 + 45}]
+    assert first["patched"]["area"] == [[4], [4], [8], [8], [20]]
+    assert first["patched"]["delta"] == [[2, 5], [3, 6]]
+    assert first["patched"]["delta_join"] == [[8 + 45]]
     # A foreign function is no node of the plan; the nodes of a foreign table are.
     for name, result in found["patched"].items():
         if name.startswith("delta"):

@@ -161,7 +161,8 @@ def mixed(patched: ModuleType, stock: ModuleType) -> dict:
 def memory(extension: ModuleType) -> dict:
     """Return by how many bytes a reset and a run let each heap grow.
 
-    The first three are plans; then what an allocator does, and leaks, as they look here.
+    After the plans comes what must and what must not be taken for flat: a segment that an
+    allocator takes once, and what leaks in each of the heaps.
     """
     libc = ctypes.CDLL(None)
     libc.prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE: a huge page takes in a small leak

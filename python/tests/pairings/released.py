@@ -15,8 +15,9 @@ import sys
 import datafusion_extra_functions
 import geodatafusion
 import pyarrow as pa
-from datafusion import ExecutionPlan, SessionConfig, SessionContext, udaf
+from datafusion import udaf
 from deltalake import DeltaTable, write_deltalake
+from extension import plan, run, session, without_reset_state
 
 QUERIES = {
     # datafusion-extra-functions: aggregate functions.
@@ -35,16 +36,9 @@ QUERIES = {
 }
 
 
-def run(ctx: SessionContext, plan: ExecutionPlan) -> list[dict]:
-    """Return the rows of a plan with one partition."""
-    return [
-        row for batch in ctx.execute(plan, 0) for row in batch.to_pyarrow().to_pylist()
-    ]
-
-
 def main(scratch: str) -> dict:
     """Return the rows of each query."""
-    ctx = SessionContext(SessionConfig().with_target_partitions(1))
+    ctx = session()
     ctx.from_pydict({"g": [1, 1, 2, 2, 2], "v": [1.0, 1.0, 2.0, 2.0, 5.0]}, name="t")
     for name in datafusion_extra_functions.list_functions():
         ctx.register_udaf(udaf(datafusion_extra_functions.udaf_by_name(name)))
@@ -54,13 +48,11 @@ def main(scratch: str) -> dict:
 
     report = {}
     for name, query in QUERIES.items():
-        plan = ctx.sql(query).execution_plan()
-        first, reset, without = run(ctx, plan), None, None
-        if hasattr(plan, "reset_state"):
-            without = [
-                node.display().strip() for node in plan.nodes_without_reset_state()
-            ]
-            reset = run(ctx, plan.reset_state())
+        original = plan(ctx, query)
+        first, reset, without = run(ctx, original), None, None
+        if hasattr(original, "reset_state"):
+            without = without_reset_state(original)
+            reset = run(ctx, original.reset_state())
         report[name] = {"first": first, "reset": reset, "without_reset_state": without}
     return report
 
