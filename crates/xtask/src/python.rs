@@ -40,6 +40,15 @@ impl Venv {
         command
     }
 
+    /// The folder that its packages are in.
+    fn packages(&self) -> Result<PathBuf> {
+        let script = "import sysconfig; print(sysconfig.get_path('purelib'))";
+        let mut python = self.command("python");
+        python.args(["-c", script]);
+        let folder = process::text(&mut python, "find the packages of an environment")?;
+        Ok(PathBuf::from(folder))
+    }
+
     pub fn program(&self, name: &str) -> Result<PathBuf> {
         let path = self.bin().join(name);
         ensure!(
@@ -52,7 +61,7 @@ impl Venv {
 }
 
 /// maturin and protoc, which PyPI packages carry, at a place that is the same for every
-/// checkout.
+/// checkout: cargo builds anew what it was told another protoc for.
 pub fn tools(project: &Project) -> Result<Venv> {
     let requirements = project.root.join("python/requirements/tools.txt");
     let venv = venv(&project.cache.join("tools"), &requirements)?;
@@ -63,39 +72,54 @@ pub fn tools(project: &Project) -> Result<Venv> {
 
 /// The released wheel with all that the tests need beside it.
 pub fn stock(project: &Project) -> Result<Venv> {
-    venv(
-        &project.root.join(".venv/stock"),
-        &project.root.join(format!(
-            "python/requirements/stock-{}.txt",
-            project.line.name
-        )),
-    )
+    kept(project, &format!("stock-{}", project.line.name))
 }
 
-/// The same with `wheel` in the released one's place.
+/// The same with `wheel` in the released one's place, in an environment of the checkout that
+/// has the rest from a kept one.
 pub fn patched(project: &Project, wheel: &Path) -> Result<Venv> {
-    let root = project.root.join(".venv/patched");
-    let venv = venv(&root, &project.root.join("python/requirements/common.txt"))?;
-    let stamp = root.join("wheel.sha256");
-    let digest = sha256_of_file(wheel)?;
-    if is_stamped(&stamp, &digest) {
+    let common = kept(project, "common")?;
+    let venv = Venv {
+        root: project.root.join(".venv/patched"),
+    };
+    let stamp = venv.root.join("wheel.sha256");
+    let wanted = format!("{}\n{}", sha256_of_file(wheel)?, common.root.display());
+    if is_stamped(&stamp, &wanted) {
         return Ok(venv);
     }
+    make(&find()?, &venv, &["--without-pip"])?;
+    let also = venv.packages()?.join("common.pth");
+    fs::write(&also, common.packages()?.display().to_string())
+        .with_context(|| format!("cannot write {}", also.display()))?;
     process::run(
-        venv.command("python")
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--force-reinstall",
-                "--no-deps",
-            ])
+        common
+            .command("python")
+            .args(["-m", "pip", "--python"])
+            .arg(venv.python())
+            .args(["install", "--quiet", "--no-deps", "--force-reinstall"])
+            .arg("--disable-pip-version-check")
             .arg(wheel),
         "install the patched wheel",
     )?;
-    write_stamp(&stamp, &digest)?;
+    write_stamp(&stamp, &wanted)?;
     Ok(venv)
+}
+
+/// The environment of a requirements file, which all checkouts share: another file or
+/// interpreter makes another one.
+fn kept(project: &Project, name: &str) -> Result<Venv> {
+    let file = format!("python/requirements/{name}.txt");
+    let requirements = project.root.join(file);
+    let key =
+        sha256(format!("{}\n{}", find()?.version, digest(&requirements)?).as_bytes());
+    let folder = project.cache.join("venvs");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    let _lock = process::lock(&folder.join("lock"), "another `cargo xtask`")?;
+    venv(
+        &folder.join(format!("{name}-{}", &key[..16])),
+        &requirements,
+    )
 }
 
 /// The environment at `root` with exactly the packages of a requirements file; made anew
@@ -105,38 +129,38 @@ fn venv(root: &Path, requirements: &Path) -> Result<Venv> {
     let venv = Venv {
         root: root.to_path_buf(),
     };
-    let mut wanted = format!("{}\n", python.version);
-    wanted.push_str(&digest(requirements)?);
+    let wanted = format!("{}\n{}", python.version, digest(requirements)?);
     let stamp = root.join("requirements.sha256");
     if is_stamped(&stamp, &wanted) {
         return Ok(venv);
     }
     eprintln!("making {} from {}", root.display(), requirements.display());
-    if root.exists() {
-        fs::remove_dir_all(root)
-            .with_context(|| format!("cannot remove {}", root.display()))?;
-    }
-    process::stdout(
-        process::command(&python.path)
-            .args(["-m", "venv"])
-            .arg(root),
-        "make a virtual environment (on Debian: apt-get install python3-venv)",
-    )?;
+    make(&python, &venv, &[])?;
     process::run(
         venv.command("python")
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-            ])
-            .arg("-r")
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(["--disable-pip-version-check", "-r"])
             .arg(requirements),
         "install Python packages",
     )?;
     write_stamp(&stamp, &wanted)?;
     Ok(venv)
+}
+
+/// Makes an empty environment in the place of what is there.
+fn make(python: &Python, venv: &Venv, args: &[&str]) -> Result<()> {
+    if venv.root.exists() {
+        fs::remove_dir_all(&venv.root)
+            .with_context(|| format!("cannot remove {}", venv.root.display()))?;
+    }
+    process::stdout(
+        process::command(&python.path)
+            .args(["-m", "venv"])
+            .args(args)
+            .arg(&venv.root),
+        "make a virtual environment (on Debian: apt-get install python3-venv)",
+    )?;
+    Ok(())
 }
 
 /// Whether what the stamp was written for is in place already.
