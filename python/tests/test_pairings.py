@@ -131,6 +131,7 @@ def test_kit(use, build, shape):
     found = use("kit", "patched", build)[shape]
     for node in NODES[shape]:
         assert node in found["report"]
+    assert "shows nothing" not in found["report"]  # of the change of the rows
     if build == "patched":
         assert found["ok"], found["report"]
         assert found["failure"] is None
