@@ -41,11 +41,12 @@ RAN = ("passed", "failed", "error")
 
 PROBE = """
 import json, sys
-from importlib.metadata import version
+from importlib.metadata import distribution, version
 import ddxdb, ddxdb._ddxdb, datafusion
 print(json.dumps({
     "prefix": sys.prefix,
-    "ddxdb_file": ddxdb.__file__,
+    "imported": ddxdb.__file__,
+    "installed": str(distribution("ddxdb").locate_file("ddxdb/__init__.py")),
     **{name: version(name) for name in ("ddxdb", "datafusion", "pytest")},
 }))
 """
@@ -172,8 +173,8 @@ def probe(python: Path, version: str, empty: Path) -> dict[str, str]:
     if installed["ddxdb"] != version:
         msg = f"{python} has ddxdb {installed['ddxdb']}, the sdist is {version}"
         raise SuiteError(msg)
-    if not Path(installed["ddxdb_file"]).is_relative_to(installed["prefix"]):
-        msg = f"{python} imports ddxdb from {installed['ddxdb_file']}, not from its venv"
+    if installed["imported"] != installed["installed"]:
+        msg = f"{python} imports {installed['imported']}, not the ddxdb installed there"
         raise SuiteError(msg)
     return installed
 
