@@ -18,13 +18,13 @@ use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::{StreamExt, TryStreamExt};
 use tokio::task::JoinSet;
 
-use crate::data::Version;
-use crate::shape::Order;
-use crate::version::{at, current};
+use crate::settings::Order;
+use crate::version::{Version, at, current};
 
 /// Time after which a run counts as one that does not end. The longest here takes
 /// well under a second.
@@ -130,6 +130,11 @@ fn hash(rows: &[Row]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         })
+}
+
+/// A reset copy of `plan`.
+pub fn reset(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    reset_plan_states(Arc::clone(plan))
 }
 
 /// Runs every partition to its end.

@@ -32,10 +32,9 @@ use datafusion::prelude::{
     col,
 };
 
-use crate::data::Version;
 use crate::memory::Column;
-use crate::shape::Settings;
-use crate::version::{Store, current};
+use crate::settings::Settings;
+use crate::version::{Store, Version, current};
 
 /// Where the files are, for DataFusion.
 const URL: &str = "test://tables/";

@@ -26,7 +26,12 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 
-use crate::data::Version;
+/// Which values the tables hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    First,
+    Changed,
+}
 
 tokio::task_local! {
     static VERSION: Version;

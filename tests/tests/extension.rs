@@ -10,20 +10,9 @@
 //! Where a reset is not forwarded, as for the released one, its tests show what the state
 //! of the first run makes of the second.
 
-#[path = "extension/contract.rs"]
 mod contract;
-#[path = "extension/failures.rs"]
 mod failures;
-#[path = "extension/host.rs"]
 mod host;
-#[path = "extension/loading.rs"]
 mod loading;
-#[path = "extension/operators.rs"]
 mod operators;
-#[path = "extension/trees.rs"]
 mod trees;
-
-/// One folder for the snapshots of every module.
-fn snapshot(name: &str, text: &str) {
-    insta::assert_snapshot!(name, text);
-}

@@ -14,7 +14,7 @@
 //! Without more it tries a fixed set of seeds. A longer search:
 //!
 //! ```text
-//! REUSE_RANDOM_SECONDS=3600 REUSE_RANDOM_SEEDS=100000..  cargo test ... --test random -- --nocapture
+//! REUSE_RANDOM_SECONDS=3600 REUSE_RANDOM_SEEDS=100000..  cargo test ... random -- --nocapture
 //! ```
 //!
 //! `REUSE_RANDOM_SEEDS` is a seed, `FROM..TO` or, with a time, `FROM..`; a failure names
@@ -22,9 +22,7 @@
 //!
 //! Built against the released crates, in `tests/stock`, it has to find failures.
 
-#[path = "random/sql.rs"]
 mod sql;
-#[path = "random/steps.rs"]
 mod steps;
 
 use std::sync::Arc;
@@ -34,6 +32,7 @@ use datafusion::common::instant::Instant;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::Result;
 use futures::StreamExt;
+use reuse_tests::is_released;
 
 use steps::{Try, attempt, shrink};
 
@@ -46,11 +45,6 @@ const SEEDS_OF_RELEASE: std::ops::Range<u64> = 0..100;
 const AT_ONCE: usize = 4;
 /// Failures that are made as small as they can be and shown.
 const SHOWN: usize = 5;
-
-/// True in `tests/stock`, which compiles this file against the released crates.
-fn is_released() -> bool {
-    env!("CARGO_PKG_NAME") == "reuse-tests-stock"
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_plans() -> Result<()> {

@@ -4,6 +4,7 @@
 //! ```text
 //!   truth/shapes.rs, tpch.rs   query shapes, their tables and settings   one row each
 //!   truth/promise.rs           what is tried                             one column each
+//!   truth/reruns.rs            what no column has: bare reruns in words, single partitions
 //!
 //!   tests/stock ── released crates ──► truth/stock.txt ──┐
 //!                                                        ├──► snapshot: one beside the other
@@ -15,7 +16,7 @@
 //! `truth/stock.txt` says, which is all that the patched build needs to know of them.
 //!
 //! ```text
-//! cargo test --manifest-path tests/stock/Cargo.toml --test truth
+//! cargo test --manifest-path tests/stock/Cargo.toml truth
 //! ```
 //!
 //! After a change to the shapes run it with `REUSE_TRUTH=write` to write the file, and
@@ -23,42 +24,37 @@
 //! first becomes a `?`. `REUSE_TRUTH_ONLY=TEXT` tries the shapes with TEXT in their name,
 //! prints what is wrong with them and compares nothing.
 
-#[path = "truth/promise.rs"]
 mod promise;
-#[path = "truth/shapes.rs"]
+mod reruns;
 mod shapes;
-#[path = "truth/tpch.rs"]
 mod tpch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::Result;
 use futures::StreamExt;
+use reuse_tests::{is_released, tests_dir};
+
+use crate::snapshot::assert_snapshot;
 
 use promise::{Cell, LEGEND, PROMISES, Row, Trial};
 use shapes::{Case, Source};
 
-/// True in `tests/stock`, which compiles this file against the released crates.
-fn is_released() -> bool {
-    env!("CARGO_PKG_NAME") == "reuse-tests-stock"
-}
-
 /// Shapes that are tried at the same time.
 const AT_ONCE: usize = 4;
 
-/// The released crates' cells, a line for each shape and setting.
-const STOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/truth/stock.txt");
 const STOCK_HEAD: &str = "\
 # What the released crates give, one line a shape and setting; written by tests/stock.
 # See tests/tests/truth.rs.
 ";
 
-fn stock_file() -> String {
-    // Where this is compiled once more, in tests/stock.
-    STOCK.replace("/stock/tests/", "/tests/")
+/// The released crates' cells, a line for each shape and setting.
+fn stock_file() -> PathBuf {
+    tests_dir().join("truth/stock.txt")
 }
 
 type Cells = BTreeMap<(String, String), Vec<Cell>>;
@@ -91,7 +87,7 @@ async fn truth() -> Result<()> {
     );
     // First what is wrong, which the snapshot only has a letter for.
     println!("{found}");
-    insta::assert_snapshot!("truth", table(&rows, &stock));
+    assert_snapshot("truth", &table(&rows, &stock));
     assert_eq!(found, "", "promises that are not kept");
     Ok(())
 }

@@ -7,12 +7,11 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_ffi::execution_plan::{ForeignExecutionPlan, nodes_without_reset_state};
 use reuse_extension_interface::Rows;
-use reuse_tests::compare::reset;
-use reuse_tests::run::{Outcome, start};
-use reuse_tests::shape::{Order, Settings};
+use reuse_tests::run::{Outcome, reset, start};
+use reuse_tests::settings::{Order, Settings};
 
-use crate::host::{Build, Host, names, output_rows, plan};
-use crate::snapshot;
+use super::host::{Build, Host, names, output_rows, plan};
+use crate::snapshot::assert_snapshot;
 
 /// The shapes, and the name of each one's root.
 pub const SHAPES: [(&str, &str); 4] = [
@@ -130,7 +129,7 @@ async fn report(build: Build) -> Result<(String, Vec<String>)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn patched() -> Result<()> {
     let (report, departures) = report(Build::Patched).await?;
-    snapshot("contract_patched", &report);
+    assert_snapshot("contract_patched", &report);
     assert!(departures.is_empty(), "{departures:?}\n{report}");
     Ok(())
 }
@@ -140,7 +139,7 @@ async fn patched() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn stock() -> Result<()> {
     let (report, departures) = report(Build::Stock).await?;
-    snapshot("contract_stock", &report);
+    assert_snapshot("contract_stock", &report);
     for (shape, _) in SHAPES {
         let departure = format!("{shape}: reset, rows changed");
         assert!(departures.contains(&departure), "{report}");

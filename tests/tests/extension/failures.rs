@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use reuse_extension_interface::Rows;
-use reuse_tests::compare::reset;
-use reuse_tests::run::Outcome;
-use reuse_tests::shape::Settings;
+use reuse_tests::run::{Outcome, reset};
+use reuse_tests::settings::Settings;
 
-use crate::host::{Build, Host, made, plan};
-use crate::snapshot;
+use super::host::{Build, Host, made, plan};
+use crate::snapshot::assert_snapshot;
 
 /// Of `reset_state`: the plan that should have been copied still runs.
 #[tokio::test(flavor = "multi_thread")]
@@ -29,7 +28,7 @@ async fn reset_state() -> Result<()> {
         let p = plan(Build::Stock.library(), shape, &Rows::new(vec![1, 2]))?;
         assert_eq!(host.run(&reset(&p)?).await, fresh, "{shape}");
     }
-    snapshot("failures_of_reset_state", &report);
+    assert_snapshot("failures_of_reset_state", &report);
     Ok(())
 }
 
@@ -55,7 +54,7 @@ async fn runs() -> Result<()> {
         }
         assert_eq!(host.run(&p).await, fresh, "{shape}");
     }
-    snapshot("failures_of_runs", &report);
+    assert_snapshot("failures_of_runs", &report);
     Ok(())
 }
 

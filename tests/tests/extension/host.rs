@@ -13,7 +13,7 @@ use datafusion_ffi::execution_plan::ForeignExecutionPlan;
 use datafusion_ffi::proto::logical_extension_codec::FFI_LogicalExtensionCodec;
 use reuse_extension_interface::{Codec, ExtensionRef, Made, Rows, load};
 use reuse_tests::run::{Outcome, run};
-use reuse_tests::shape::{Order, Settings};
+use reuse_tests::settings::{Order, Settings};
 
 /// Which crates the extension was built against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use std::path::Path;
 use abi_stable::library::RawLibrary;
 use datafusion::error::Result;
 use reuse_extension_interface::{Rows, load};
-use reuse_tests::compare::reset;
-use reuse_tests::shape::Settings;
+use reuse_tests::run::reset;
+use reuse_tests::settings::Settings;
 
-use crate::host::{Build, Host, path, plan};
+use super::host::{Build, Host, path, plan};
 
 /// Both builds have the same layout, so a host loads either, and both.
 #[test]

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use reuse_extension_interface::Rows;
-use reuse_tests::compare::reset;
-use reuse_tests::run::Outcome;
-use reuse_tests::shape::{EVERY_SETTING, Settings};
+use reuse_tests::run::{Outcome, reset};
+use reuse_tests::settings::{EVERY_SETTING, Settings};
 use tempfile::TempDir;
 
-use crate::host::{Build, Host, names, output_rows, plan};
-use crate::snapshot;
+use super::host::{Build, Host, names, output_rows, plan};
+use crate::snapshot::assert_snapshot;
 
 /// The operator that the row is about, and the query.
 const ROWS: [(&str, &str); 10] = [
@@ -194,7 +193,7 @@ async fn same_as_native() -> Result<()> {
         .map(|(titles, block)| titles + &block)
         .collect();
     let report = blocks.join("\n");
-    snapshot("operators", &report);
+    assert_snapshot("operators", &report);
     assert!(departures.is_empty(), "{departures:?}\n{report}");
     Ok(())
 }

@@ -11,12 +11,11 @@ use datafusion::physical_plan::{
 };
 use datafusion_ffi::execution_plan::ForeignExecutionPlan;
 use reuse_extension_interface::Rows;
-use reuse_tests::compare::reset;
-use reuse_tests::run::Outcome;
-use reuse_tests::shape::{EVERY_SETTING, Settings};
+use reuse_tests::run::{Outcome, reset};
+use reuse_tests::settings::{EVERY_SETTING, Settings};
 
-use crate::contract::SHAPES;
-use crate::host::{Build, Host, names, plan};
+use super::contract::SHAPES;
+use super::host::{Build, Host, names, plan};
 
 /// `parent` with `child` in place of its only child.
 fn over(

@@ -9,15 +9,17 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use fastrand::Rng;
-use reuse_tests::compare::reset;
-use reuse_tests::data::Version::{self, Changed, First};
 use reuse_tests::inspect::filters;
-use reuse_tests::run::{Outcome, Started, first_line, run, start};
-use reuse_tests::shape::{Order, Settings};
+use reuse_tests::is_released;
+use reuse_tests::run::{Outcome, Started, first_line, reset, run, start};
+use reuse_tests::settings::{Order, Settings};
 use reuse_tests::tables::{Memory, Tables};
-use reuse_tests::version::at;
+use reuse_tests::version::{
+    Version::{self, Changed, First},
+    at,
+};
 
-use crate::sql::{Query, memory, query};
+use super::sql::{Query, memory, query};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -362,7 +364,7 @@ impl World<'_> {
 
     async fn plan(&self, session: &SessionContext) -> Result<Plan> {
         // The released crates inline every CTE.
-        if crate::is_released() {
+        if is_released() {
             return self.inlined(session).await;
         }
         physical_plan(session, &self.it.query.sql).await

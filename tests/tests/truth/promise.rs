@@ -10,15 +10,16 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use reuse_tests::compare::{changed_properties, nodes_with_metrics, reset, show};
-use reuse_tests::data::Version;
-use reuse_tests::inspect::{filters, ids, links, metrics, output_rows, pruned, spills};
-use reuse_tests::run::{Outcome, run, start};
-use reuse_tests::shape::Settings;
+use reuse_tests::inspect::{
+    Filter, changed_properties, filters, ids, links, metrics, nodes_with_metrics,
+    output_rows, pruned, show, spills,
+};
+use reuse_tests::run::{Outcome, reset, run, start};
+use reuse_tests::settings::Settings;
 use reuse_tests::tables::{Memory, Tables};
-use reuse_tests::version::at;
+use reuse_tests::version::{Version, at};
 
-use crate::shapes::{Case, Setting};
+use super::shapes::{Case, Setting};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -497,7 +498,7 @@ impl Trial {
         &self,
         p: &Plan,
         copy: &Plan,
-        fresh: &[reuse_tests::inspect::Filter],
+        fresh: &[Filter],
         row: &mut Row,
     ) -> Result<()> {
         let of_copy = filters(copy)?;
@@ -517,7 +518,7 @@ impl Trial {
         Ok(())
     }
 
-    async fn session(&self, settings: &Settings) -> Result<SessionContext> {
+    pub async fn session(&self, settings: &Settings) -> Result<SessionContext> {
         let session = self.tables.session(settings).await?;
         if let Some((key, value)) = self.case.option {
             let state = session.state_ref();
@@ -529,16 +530,16 @@ impl Trial {
         Ok(session)
     }
 
-    async fn plan(&self, session: &SessionContext) -> Result<Plan> {
+    pub async fn plan(&self, session: &SessionContext) -> Result<Plan> {
         let plan = session.sql(&self.case.sql).await?;
         (self.case.change)(plan.create_physical_plan().await?)
     }
 
-    async fn run(&self, plan: &Plan, task: &Arc<TaskContext>) -> Outcome {
+    pub async fn run(&self, plan: &Plan, task: &Arc<TaskContext>) -> Outcome {
         run(plan, task, self.case.order).await
     }
 
-    fn set(&self, version: Version) {
+    pub fn set(&self, version: Version) {
         for table in &self.memory {
             table.set(version);
         }

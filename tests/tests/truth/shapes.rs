@@ -19,7 +19,7 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use reuse_tests::nodes::{plain_above_leaves, rebuilt, wrapped};
-use reuse_tests::shape::{Order, Settings};
+use reuse_tests::settings::{Order, Settings};
 use reuse_tests::tables::{Format, Memory, Tables, batch, parts, turned};
 
 /// A setting under a name short enough for the table.

@@ -20,7 +20,7 @@ use tpchgen_arrow::{
     RegionArrow, SupplierArrow,
 };
 
-use crate::shapes::{Case, EIGHT_PARTED_ROWS, FOUR, Setting, Source};
+use super::shapes::{Case, EIGHT_PARTED_ROWS, FOUR, Setting, Source};
 
 const SCALE: f64 = 0.004;
 

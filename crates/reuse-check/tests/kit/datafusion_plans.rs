@@ -18,6 +18,7 @@ use reuse_check::{Report, ReuseCheck};
 use tempfile::TempDir;
 
 use crate::node::{Data, batch, schema};
+use crate::snapshot::assert_snapshot;
 
 struct Stream(Data);
 
@@ -114,7 +115,7 @@ async fn hash_join_without_a_dynamic_filter() -> Result<()> {
         let off = "SET datafusion.optimizer.enable_dynamic_filter_pushdown = false";
         ctx.sql(off).await?.collect().await?;
         let report = check_hash_join(&ctx).await?;
-        insta::assert_snapshot!(name, text(&report));
+        assert_snapshot(name, &text(&report));
         assert!(report.is_ok(), "{report}");
     }
     Ok(())
@@ -124,7 +125,7 @@ async fn hash_join_without_a_dynamic_filter() -> Result<()> {
 #[tokio::test]
 async fn hash_join_with_a_dynamic_filter() -> Result<()> {
     let report = check_hash_join(&session(1)).await?;
-    insta::assert_snapshot!("hash_join_with_a_dynamic_filter", text(&report));
+    assert_snapshot("hash_join_with_a_dynamic_filter", &text(&report));
     assert!(report.is_ok(), "{report}");
     Ok(())
 }
@@ -135,7 +136,7 @@ async fn top_k_over_files() -> Result<()> {
     let _dir = register_files(&ctx).await?;
     let query = "SELECT v FROM files ORDER BY v LIMIT 1";
     let report = check(&ctx, query).run().await?;
-    insta::assert_snapshot!("top_k_over_files", text(&report));
+    assert_snapshot("top_k_over_files", &text(&report));
     assert!(report.is_ok(), "{report}");
     Ok(())
 }
@@ -145,7 +146,7 @@ async fn file_scan_of_4_partitions() -> Result<()> {
     let ctx = session(4);
     let _dir = register_files(&ctx).await?;
     let report = check(&ctx, "SELECT v + 1 AS w FROM files").run().await?;
-    insta::assert_snapshot!("file_scan_of_4_partitions", text(&report));
+    assert_snapshot("file_scan_of_4_partitions", &text(&report));
     assert!(report.is_ok(), "{report}");
     Ok(())
 }
@@ -163,7 +164,7 @@ async fn scalar_subquery() -> Result<()> {
         })
         .run()
         .await?;
-    insta::assert_snapshot!("scalar_subquery", text(&report));
+    assert_snapshot("scalar_subquery", &text(&report));
     assert!(report.is_ok(), "{report}");
     Ok(())
 }
@@ -174,7 +175,7 @@ async fn recursive_query() -> Result<()> {
     let query = "WITH RECURSIVE r AS (SELECT 1 AS v UNION ALL SELECT v + 1 FROM r \
                  WHERE v < 5) SELECT * FROM r";
     let report = check(&ctx, query).run().await?;
-    insta::assert_snapshot!("recursive_query", text(&report));
+    assert_snapshot("recursive_query", &text(&report));
     assert!(report.is_ok(), "{report}");
     Ok(())
 }
@@ -192,7 +193,7 @@ async fn group_by_of_4_partitions() -> Result<()> {
         })
         .run()
         .await?;
-    insta::assert_snapshot!("group_by_of_4_partitions", text(&report));
+    assert_snapshot("group_by_of_4_partitions", &text(&report));
     assert!(report.is_ok(), "{report}");
     Ok(())
 }

@@ -20,7 +20,10 @@ async fn one_plan_twice() {
         let plan = Arc::clone(&plan);
         async { Ok(plan) }
     });
-    insta::assert_snapshot!(error(check).await, @"Execution error: make_plan returned the same plan twice: it has to plan anew each time");
+    assert_eq!(
+        error(check).await.to_string(),
+        "Execution error: make_plan returned the same plan twice: it has to plan anew each time"
+    );
 }
 
 #[tokio::test]
@@ -34,7 +37,10 @@ async fn plans_of_different_shapes() {
         };
         async { Ok(plan) }
     });
-    insta::assert_snapshot!(error(check).await, @"Execution error: make_plan returned plans of different shapes: where the first had node 0, CacheExec, another has SourceExec. Plan the same query each time, and let `change` keep what planning looks at");
+    assert_eq!(
+        error(check).await.to_string(),
+        "Execution error: make_plan returned plans of different shapes: where the first had node 0, CacheExec, another has SourceExec. Plan the same query each time, and let `change` keep what planning looks at"
+    );
 }
 
 #[tokio::test]

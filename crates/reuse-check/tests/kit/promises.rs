@@ -10,6 +10,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use reuse_check::{Promise, Report, ReuseCheck, Verdict};
 
 use crate::node::{Data, Kind, NodeExec, SourceExec};
+use crate::snapshot::assert_snapshot;
 
 const TIME_LIMIT: Duration = Duration::from_millis(500);
 
@@ -55,7 +56,7 @@ fn broken_by(report: &Report, name: &str) -> Vec<Option<Promise>> {
 #[tokio::test]
 async fn good_nodes() -> Result<()> {
     let report = check(&[Kind::Cache, Kind::Allows, Kind::Cache]).await?;
-    insta::assert_snapshot!("good_nodes", report);
+    assert_snapshot("good_nodes", &report.to_string());
     assert!(report.is_ok());
     let verdicts = report.nodes().iter().flat_map(|node| node.verdicts);
     assert!(
@@ -72,7 +73,7 @@ macro_rules! bad_node {
         #[tokio::test]
         async fn $name() -> Result<()> {
             let report = check(&[Kind::Cache, Kind::$kind, Kind::Cache]).await?;
-            insta::assert_snapshot!(stringify!($name), report);
+            assert_snapshot(stringify!($name), &report.to_string());
             let name = concat!(stringify!($kind), "Exec");
             let promises: &[Promise] = &[$(Promise::$promise),*];
             let promises: Vec<_> = promises.iter().copied().map(Some).collect();
@@ -127,7 +128,7 @@ bad_node!(work_queue_of_all_partitions, WorkQueue, []);
 async fn only_the_lowest_is_blamed() -> Result<()> {
     let kinds = &[Kind::CacheNotReset, Kind::Cache, Kind::CacheNotReset];
     let report = check(kinds).await?;
-    insta::assert_snapshot!("only_the_lowest_is_blamed", report);
+    assert_snapshot("only_the_lowest_is_blamed", &report.to_string());
     assert_eq!(report.findings().len(), 1);
     assert_eq!(report.findings()[0].node, 3);
     assert_eq!(report.nodes()[1].verdicts[0], Verdict::BelowBroken);
@@ -137,13 +138,13 @@ async fn only_the_lowest_is_blamed() -> Result<()> {
 #[tokio::test]
 async fn nodes_that_do_not_run_alone() -> Result<()> {
     let report = check(&[Kind::Allows, Kind::NotAlone]).await?;
-    insta::assert_snapshot!("nodes_that_do_not_run_alone", report);
+    assert_snapshot("nodes_that_do_not_run_alone", &report.to_string());
     assert!(report.is_ok());
     assert_eq!(report.nodes()[2].verdicts[0], Verdict::Unchecked);
 
     // What is broken there shows above, and the report says that it may be from there.
     let report = check(&[Kind::Cache, Kind::Allows, Kind::NotAloneAndCopyFails]).await?;
-    insta::assert_snapshot!("guilty_node_that_does_not_run_alone", report);
+    assert_snapshot("guilty_node_that_does_not_run_alone", &report.to_string());
     assert_eq!(broken_by(&report, "AllowsExec"), [Some(Promise::Result)]);
 
     // What is broken below it is not blamed on what is above.
@@ -156,14 +157,14 @@ async fn nodes_that_do_not_run_alone() -> Result<()> {
 #[tokio::test]
 async fn plans_that_do_not_run() -> Result<()> {
     let report = check(&[Kind::Cache, Kind::Fails]).await?;
-    insta::assert_snapshot!("plan_that_fails", report);
+    assert_snapshot("plan_that_fails", &report.to_string());
     assert_eq!(broken_by(&report, "CoalescePartitionsExec"), [None]);
 
     let start = Instant::now();
     let kinds = &[Kind::Cache, Kind::Cache, Kind::Cache, Kind::Hangs];
     let limit = Duration::from_secs(2);
     let report = check_within(kinds, limit).await?;
-    insta::assert_snapshot!("plan_that_hangs", report);
+    assert_snapshot("plan_that_hangs", &report.to_string());
     assert_eq!(broken_by(&report, "CoalescePartitionsExec"), [None]);
     // Once for the whole plan and once for the node, not for each above it.
     let waited = start.elapsed();
@@ -201,11 +202,11 @@ async fn without_a_change_stale_rows_do_not_show() -> Result<()> {
         }
     };
     let report = check(false, 0..0).run().await?;
-    insta::assert_snapshot!("without_a_change", report);
+    assert_snapshot("without_a_change", &report.to_string());
     assert!(report.is_ok());
     // A change to what is there already.
     let report = check(true, 0..6).run().await?;
-    insta::assert_snapshot!("change_without_effect", report);
+    assert_snapshot("change_without_effect", &report.to_string());
     assert!(report.is_ok());
     let report = check(true, 10..16).run().await?;
     assert!(!report.is_ok());

@@ -1,4 +1,4 @@
-//! A shape: one query, and the settings that it is planned under.
+//! The settings that a query is planned under, and how its rows are compared.
 
 use datafusion::error::Result;
 use datafusion::prelude::SessionConfig;
@@ -89,51 +89,3 @@ pub const EVERY_SETTING: &[Settings] = &[
     Settings::new(4, true),
     Settings::new(4, false),
 ];
-
-/// One and four partitions, dynamic filters off.
-pub const DYNAMIC_FILTERS_OFF: &[Settings] =
-    &[Settings::new(1, false), Settings::new(4, false)];
-
-/// A query and the settings to try it under.
-#[derive(Clone, Debug)]
-pub struct Shape {
-    pub sql: &'static str,
-    pub order: Order,
-    pub settings: Vec<Settings>,
-    /// Label of the one kind of run that is wrong, or may be, in a way that no two
-    /// tries agree on; it is neither checked nor shown.
-    pub open: Option<&'static str>,
-}
-
-impl Shape {
-    /// The query under [`EVERY_SETTING`], its rows in any order.
-    pub fn new(sql: &'static str) -> Self {
-        Self {
-            sql,
-            order: Order::Any,
-            settings: EVERY_SETTING.to_vec(),
-            open: None,
-        }
-    }
-
-    pub fn ordered(mut self) -> Self {
-        self.order = Order::Kept;
-        self
-    }
-
-    pub fn rows_open(mut self) -> Self {
-        self.order = Order::RowsOpen;
-        self
-    }
-
-    pub fn under(mut self, settings: &[Settings]) -> Self {
-        self.settings = settings.to_vec();
-        self
-    }
-
-    /// Leaves one kind of run open, by a label of [`compare`](crate::compare).
-    pub fn open(mut self, label: &'static str) -> Self {
-        self.open = Some(label);
-        self
-    }
-}

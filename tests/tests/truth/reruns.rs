@@ -1,0 +1,138 @@
+//! What the table has no column for: what a plan gives that is run again as it is, in
+//! words, and what single partitions of copies give.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, common::collect,
+};
+use reuse_tests::is_released;
+use reuse_tests::run::{Outcome, reset};
+use reuse_tests::version::{Version, at};
+
+use crate::snapshot::assert_snapshot;
+
+use super::promise::Trial;
+use super::shapes::{self, FOUR, FOUR_OWN, Setting};
+
+/// Shapes that keep something of a run, each something else.
+const BARE: &[&str] = &[
+    "scan of Parquet files",
+    "scan of memory",
+    "scan of streams",
+    "group by, memory",
+    "max, Parquet",
+    "window by partition",
+    "TopK, memory",
+    "TopK of 3, Parquet",
+    "hash join, build side changes",
+    "hash join, left, of memory",
+    "sort merge join, full",
+    "nested loop join, left",
+    "cross join",
+    "symmetric hash join",
+    "scalar subquery in a filter",
+    "recursion, hash join of memory",
+];
+
+const SETTINGS: &[&str] = &["1", "4", "1 own", "4 merge"];
+
+fn trial(name: &str) -> Result<Trial> {
+    let mut cases = shapes::cases().into_iter();
+    Ok(Trial {
+        tables: Arc::new(shapes::tables()?),
+        memory: shapes::memory(),
+        case: cases.find(|case| case.name == name).expect("a shape"),
+    })
+}
+
+/// What a bare rerun gives is promised to nobody, but must not change unseen: the docs
+/// speak of it. Only the words of the patched crates are kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn bare_reruns() -> Result<()> {
+    let mut text = String::new();
+    for name in BARE {
+        let trial = trial(name)?;
+        let _ = writeln!(text, "{name}: {}", trial.case.sql);
+        let settings = trial.case.settings.iter();
+        for setting in settings.filter(|it| SETTINGS.contains(&it.label)) {
+            let _ = writeln!(
+                text,
+                "  {}: {}",
+                setting.label,
+                rerun(&trial, setting).await?
+            );
+        }
+    }
+    match is_released() {
+        true => println!("{text}"),
+        false => assert_snapshot("bare_reruns", &text),
+    }
+    Ok(())
+}
+
+/// Over the same data, and over changed data.
+async fn rerun(trial: &Trial, setting: &Setting) -> Result<String> {
+    let session = trial.session(&setting.settings).await?;
+    let task = session.task_ctx();
+    let beside = |outcome: Outcome, fresh: &Outcome| match outcome == *fresh {
+        true => "as fresh".to_string(),
+        false => outcome.to_string(),
+    };
+    let plan = trial.plan(&session).await?;
+    let first = trial.run(&plan, &task).await;
+    let same = beside(trial.run(&plan, &task).await, &first);
+
+    let plan = trial.plan(&session).await?;
+    trial.run(&plan, &task).await;
+    trial.set(Version::Changed);
+    let fresh = trial.plan(&session).await?;
+    let fresh = at(Version::Changed, trial.run(&fresh, &task)).await;
+    let changed = at(Version::Changed, trial.run(&plan, &task)).await;
+    trial.set(Version::First);
+    assert_ne!(fresh, first, "the data does not change");
+    Ok(format!("{same}; data changed: {}", beside(changed, &fresh)))
+}
+
+/// Each partition read from a copy of its own, as a distributed engine does. Where the
+/// partitions of one plan share a queue of files, one that is alone reads all of them: so
+/// it is for plans that were planned anew as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_partition_of_each_copy() -> Result<()> {
+    for (name, setting, whole) in [
+        ("scan of Parquet files", FOUR, false),
+        ("scan of Parquet files", FOUR_OWN, true),
+        ("scan with a filter", FOUR_OWN, true),
+        ("union", FOUR_OWN, true),
+        ("group by, memory", FOUR, true),
+        ("scan of streams", FOUR, true),
+    ] {
+        let trial = trial(name)?;
+        let session = trial.session(&setting.settings).await?;
+        let p = trial.plan(&session).await?;
+        let Outcome::Rows(rows) = trial.run(&p, &session.task_ctx()).await else {
+            panic!("{name} fails");
+        };
+        let count = p.output_partitioning().partition_count();
+        assert!(count > 1, "{name} has one partition");
+        let (mut anew, mut copies) = (vec![], vec![]);
+        for partition in 0..count {
+            let task = || session.task_ctx();
+            let rows = async |plan: Arc<dyn ExecutionPlan>| {
+                let batches = collect(plan.execute(partition, task())?).await?;
+                Ok::<_, datafusion::error::DataFusionError>(
+                    batches.iter().map(|batch| batch.num_rows()).sum::<usize>(),
+                )
+            };
+            anew.push(rows(trial.plan(&session).await?).await?);
+            copies.push(rows(reset(&p)?).await?);
+        }
+        let label = setting.label;
+        assert_eq!(copies, anew, "{name}, {label}");
+        let sum: usize = copies.iter().sum();
+        assert_eq!(sum == rows.len(), whole, "{name}, {label}: {sum} rows");
+    }
+    Ok(())
+}
