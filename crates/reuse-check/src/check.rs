@@ -17,20 +17,21 @@
 //!   after the data changed  P ─ run ─ change ─ R(P) ─ run
 //! ```
 //!
-//! A node is to blame if the subtree that it is the root of breaks a promise and no
-//! subtree below it does.
+//! What of it counts as the same is in [`same`](crate::same), what else a copy shows in
+//! [`look`](crate::look), and which node is to blame in [`blame`].
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_plan::metrics::MetricValue;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 
-use crate::report::{Finding, NodeReport, Promise, Report, Verdict};
+use crate::blame::{self, Node};
+use crate::look::{Counts, changed_counts, counts, filled_metrics, properties, some_of};
+use crate::report::{Promise, Report};
 use crate::rows::{self, Rows};
 use crate::run::{Failure, Outcome, Runner, Until, beside, partition_count};
-use crate::{Change, MakePlan, foreign};
+use crate::same::{Agreement, Fresh, Seen, hung, same};
+use crate::{Change, MakePlan};
 
 /// Runs of further fresh plans, before what differs from a fresh plan counts.
 const CONFIRMATIONS: usize = 2;
@@ -38,7 +39,7 @@ const CONFIRMATIONS: usize = 2;
 /// What could be seen to hang. An ancestor of a node that does skips it, so that a check
 /// waits for the time limit once and not once a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+pub(crate) enum Step {
     Fresh,
     Reset,
     TwoCopies,
@@ -77,196 +78,6 @@ impl Step {
     }
 }
 
-/// What a fresh plan gives, and how far fresh plans agree on it.
-#[derive(Clone, Debug)]
-struct Fresh {
-    outcome: Outcome,
-    agreement: Agreement,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Agreement {
-    /// On the rows, or on the failure.
-    Full,
-    /// On the number of rows.
-    Count,
-    /// On giving rows.
-    Rows,
-    /// Some give rows and some fail.
-    None,
-}
-
-impl Fresh {
-    fn new(outcome: Outcome, agreement: Agreement) -> Self {
-        Self { outcome, agreement }
-    }
-
-    /// Takes in what another fresh plan gave.
-    fn observe(&mut self, other: &Outcome) {
-        while self.agreement != Agreement::None && !self.allows(other) {
-            self.agreement = match self.agreement {
-                Agreement::Full => Agreement::Count,
-                Agreement::Count => Agreement::Rows,
-                Agreement::Rows | Agreement::None => Agreement::None,
-            };
-        }
-    }
-
-    /// True if a fresh plan might have given `outcome`.
-    fn allows(&self, outcome: &Outcome) -> bool {
-        match (self.agreement, outcome, &self.outcome) {
-            (Agreement::None, _, _) => true,
-            (Agreement::Full, outcome, fresh) => same(outcome, fresh),
-            (Agreement::Count, Ok(rows), Ok(fresh)) => rows.count() == fresh.count(),
-            (Agreement::Rows, Ok(_), Ok(_)) => true,
-            _ => false,
-        }
-    }
-}
-
-impl Fresh {
-    /// What `seen` gave, which these plans do not allow. Says nothing that differs from one
-    /// check to the next.
-    fn beside(&self, seen: &Seen) -> String {
-        match (&seen.outcome, &self.outcome) {
-            (Ok(_), Ok(_)) if seen.at_once => "other rows than a fresh plan".to_string(),
-            (Ok(rows), Ok(fresh)) if self.agreement != Agreement::Full => format!(
-                "{}; a fresh plan gives {}",
-                rows::number(rows.count()),
-                fresh.count()
-            ),
-            (outcome, fresh) => beside(outcome, fresh),
-        }
-    }
-
-    /// What follows from fresh plans that do not agree.
-    fn disagreement(&self) -> Option<&'static str> {
-        match self.agreement {
-            Agreement::Full => None,
-            Agreement::Count => Some(
-                "other rows from one fresh plan to the next, though as many (LIMIT without \
-                 an order?): only their number was compared",
-            ),
-            Agreement::Rows => Some(
-                "other rows from one fresh plan to the next, and not as many: only that \
-                 there was no error was compared",
-            ),
-            Agreement::None => {
-                Some("one fresh plan gives rows and the next fails: nothing was compared")
-            }
-        }
-    }
-}
-
-fn same(one: &Outcome, other: &Outcome) -> bool {
-    match (one, other) {
-        (Ok(one), Ok(other)) => one.are(other),
-        (Err(one), Err(other)) => one == other,
-        _ => false,
-    }
-}
-
-fn hung(outcome: &Outcome) -> bool {
-    matches!(outcome, Err(Failure::NoEnd(_)))
-}
-
-/// One run that was to give what a fresh plan gives.
-struct Seen {
-    promise: Promise,
-    run: &'static str,
-    outcome: Outcome,
-    /// True if something else ran at the same time, so that what is wrong with the rows
-    /// differs from one check to the next.
-    at_once: bool,
-}
-
-impl Seen {
-    fn alone(promise: Promise, run: &'static str, outcome: Outcome) -> Self {
-        Self {
-            promise,
-            run,
-            outcome,
-            at_once: false,
-        }
-    }
-
-    fn at_once(promise: Promise, run: &'static str, outcome: Outcome) -> Self {
-        Self {
-            at_once: true,
-            ..Self::alone(promise, run, outcome)
-        }
-    }
-}
-
-/// A promise that was not kept: in which run, and what that gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Departure {
-    promise: Promise,
-    run: &'static str,
-    text: String,
-}
-
-/// A node of the plan, and what was seen of the subtree below it.
-struct Node {
-    name: String,
-    path: Vec<usize>,
-    parent: Option<usize>,
-    unbounded: bool,
-    fresh: Option<Fresh>,
-    /// Has run once, for the runs after the change.
-    before_change: Option<Arc<dyn ExecutionPlan>>,
-    /// Why its rows could not be checked.
-    unchecked: Option<String>,
-    hung: BTreeSet<Step>,
-    hung_below: BTreeSet<Step>,
-    departures: Vec<Departure>,
-    /// Promises of which not all was seen.
-    skipped: BTreeSet<Promise>,
-    /// What fresh plans give partition by partition, where that is not the whole.
-    by_partition: Option<String>,
-    cannot_forward: bool,
-}
-
-impl Node {
-    fn departs(&mut self, promise: Promise, run: &'static str, text: String) {
-        let departure = Departure { promise, run, text };
-        // Two copies at once may depart in the same way.
-        if !self.departures.contains(&departure) {
-            self.departures.push(departure);
-        }
-    }
-
-    fn is_settled(&self) -> bool {
-        let agreement = self.fresh.as_ref().map(|fresh| fresh.agreement);
-        self.unchecked.is_none() && agreement != Some(Agreement::None)
-    }
-
-    /// What this node did about `promise`, given whether a node below breaks it.
-    fn verdict(&self, promise: Promise, broken_below: bool) -> Verdict {
-        let needs_rows = promise != Promise::Properties;
-        if self.departures.iter().any(|it| it.promise == promise) {
-            match broken_below {
-                true => Verdict::BelowBroken,
-                false => Verdict::Broken,
-            }
-        } else if self.skipped.contains(&promise) || needs_rows && !self.is_settled() {
-            match broken_below {
-                true => Verdict::BelowBroken,
-                false => Verdict::Unchecked,
-            }
-        } else {
-            Verdict::Holds
-        }
-    }
-
-    /// True if a run of this very node hung in a step other than those that even fresh
-    /// plans may hang in.
-    fn gave_up(&self) -> bool {
-        let unsure = [Step::Fresh, Step::ByPartition];
-        self.hung.iter().any(|step| !unsure.contains(step))
-    }
-}
-
 /// A check under way.
 pub(crate) struct Checker {
     make_plan: MakePlan,
@@ -294,21 +105,7 @@ impl Checker {
                 let path = [path.as_slice(), &[index]].concat();
                 pending.push((Arc::clone(child), path, Some(number)));
             }
-            nodes.push(Node {
-                name: plan.name().to_string(),
-                path,
-                parent,
-                unbounded: plan.boundedness().is_unbounded(),
-                fresh: None,
-                before_change: None,
-                unchecked: None,
-                hung: BTreeSet::new(),
-                hung_below: BTreeSet::new(),
-                departures: vec![],
-                skipped: BTreeSet::new(),
-                by_partition: None,
-                cannot_forward: foreign::cannot_forward_reset(plan.as_ref()),
-            });
+            nodes.push(Node::new(&plan, path, parent));
         }
         Ok(Self {
             make_plan,
@@ -351,7 +148,7 @@ impl Checker {
                     .to_string(),
             ),
         }
-        Ok(self.report())
+        Ok(blame::report(self.nodes, self.notes))
     }
 
     /// The subtree of `number` in a plan that was never run.
@@ -845,208 +642,5 @@ impl Checker {
                 .collect::<Vec<_>>();
             self.nodes[parent].hung_below.extend(hung);
         }
-    }
-
-    fn report(self) -> Report {
-        let Self { nodes, notes, .. } = self;
-        let mut broken_below = vec![BTreeSet::new(); nodes.len()];
-        let mut unseen_below = vec![vec![]; nodes.len()];
-        let mut not_whole_below = vec![false; nodes.len()];
-        let mut verdicts = vec![];
-        let mut findings = vec![];
-        let mut node_notes = vec![];
-        for (number, node) in nodes.iter().enumerate().rev() {
-            let name = || format!("{number} {}", node.name);
-            let of_node = Promise::ALL.map(|promise| {
-                node.verdict(promise, broken_below[number].contains(&promise))
-            });
-            let finding = |promise, details| Finding {
-                node: number,
-                name: node.name.clone(),
-                promise,
-                details,
-            };
-            if node.cannot_forward {
-                findings.push(finding(None, vec![foreign::WHAT_TO_DO.to_string()]));
-            }
-            if number == 0
-                && let Some(text) = &node.unchecked
-            {
-                findings.push(finding(None, vec![text.clone()]));
-            }
-            for (promise, verdict) in Promise::ALL.into_iter().zip(of_node) {
-                if verdict == Verdict::Broken {
-                    let mut details = details(&node.departures, promise);
-                    if !unseen_below[number].is_empty() {
-                        let names: &Vec<String> = &unseen_below[number];
-                        details.push(format!(
-                            "or it is a node below that was not seen alone: {}",
-                            names.join(", ")
-                        ));
-                    }
-                    findings.push(finding(Some(promise), details));
-                }
-            }
-            if let Some(text) = &node.unchecked
-                && number > 0
-            {
-                node_notes.push((text.clone(), name()));
-            } else if let Some(text) = node.fresh.as_ref().and_then(Fresh::disagreement) {
-                node_notes.push((text.to_string(), name()));
-            }
-            if let Some(text) = &node.by_partition
-                && !not_whole_below[number]
-            {
-                let text = format!(
-                    "not checked partition by partition, as fresh plans do not add up to \
-                     the whole either: {text}"
-                );
-                node_notes.push((text, name()));
-            }
-            if let Some(parent) = node.parent {
-                let broken = Promise::ALL.into_iter().zip(of_node);
-                let broken = broken.filter(|(_, verdict)| {
-                    matches!(verdict, Verdict::Broken | Verdict::BelowBroken)
-                });
-                let broken = Vec::from_iter(broken.map(|(promise, _)| promise));
-                let below = std::mem::take(&mut broken_below[number]);
-                broken_below[parent].extend(below.into_iter().chain(broken));
-                let mut unseen = unseen_below[number].clone();
-                if !node.is_settled() {
-                    unseen.insert(0, name());
-                }
-                // Children come last first; the nodes are to be in order.
-                unseen.append(&mut unseen_below[parent]);
-                unseen_below[parent] = unseen;
-                not_whole_below[parent] |=
-                    not_whole_below[number] || node.by_partition.is_some();
-            }
-            verdicts.push(of_node);
-        }
-        verdicts.reverse();
-        let mut grouped: Vec<(String, Vec<String>)> = vec![];
-        for (text, name) in node_notes.into_iter().rev() {
-            match grouped.iter_mut().find(|(it, _)| *it == text) {
-                Some((_, names)) => names.push(name),
-                None => grouped.push((text, vec![name])),
-            }
-        }
-        let of_nodes = grouped
-            .into_iter()
-            .map(|(text, names)| format!("{}: {text}", names.join(", ")));
-        let notes = of_nodes.chain(notes).collect();
-        let nodes = nodes
-            .into_iter()
-            .zip(verdicts)
-            .map(|(node, verdicts)| NodeReport {
-                name: node.name,
-                path: node.path,
-                verdicts,
-            });
-        Report {
-            nodes: nodes.collect(),
-            findings,
-            notes,
-        }
-    }
-}
-
-/// How `promise` was seen broken. Runs that gave the same share a line.
-fn details(departures: &[Departure], promise: Promise) -> Vec<String> {
-    let mut lines: Vec<(Vec<&str>, &str)> = vec![];
-    for departure in departures.iter().filter(|it| it.promise == promise) {
-        match lines.iter_mut().find(|(_, text)| *text == departure.text) {
-            Some((runs, _)) => runs.push(departure.run),
-            None => lines.push((vec![departure.run], &departure.text)),
-        }
-    }
-    let lines = lines
-        .into_iter()
-        .map(|(runs, text)| format!("{}: {text}", runs.join("; ")));
-    lines.collect()
-}
-
-/// What a copy must have in common with its original, as text: the types have no
-/// equality that would do (two unknown partitionings, for example, are never equal).
-fn properties(plan: &Arc<dyn ExecutionPlan>) -> [(&'static str, String); 10] {
-    let it = plan.properties();
-    let ordering = match plan.output_ordering() {
-        Some(ordering) => ordering.to_string(),
-        None => "none".to_string(),
-    };
-    [
-        ("name", plan.name().to_string()),
-        ("schema", format!("{:?}", plan.schema())),
-        ("partitioning", it.partitioning.to_string()),
-        ("ordering", ordering),
-        ("emission", format!("{:?}", it.emission_type)),
-        ("boundedness", format!("{:?}", it.boundedness)),
-        ("evaluation", format!("{:?}", it.evaluation_type)),
-        ("scheduling", format!("{:?}", it.scheduling_type)),
-        ("fetch", format!("{:?}", plan.fetch())),
-        ("number of children", plan.children().len().to_string()),
-    ]
-}
-
-/// Values of a node's metrics by name, summed over its partitions.
-type Counts = BTreeMap<String, usize>;
-
-/// What a node has counted so far. Times are left out: those of a done run may still
-/// grow when its last task ends. So are ratios, which are no sums.
-fn counts(plan: &Arc<dyn ExecutionPlan>) -> Counts {
-    let mut counts = Counts::new();
-    for metric in plan.metrics().unwrap_or_default().iter() {
-        let value = metric.value();
-        if !is_time(value) {
-            *counts.entry(value.name().to_string()).or_default() += value.as_usize();
-        }
-    }
-    counts
-}
-
-fn is_time(value: &MetricValue) -> bool {
-    matches!(
-        value,
-        MetricValue::ElapsedCompute(_)
-            | MetricValue::Time { .. }
-            | MetricValue::StartTimestamp(_)
-            | MetricValue::EndTimestamp(_)
-    )
-}
-
-/// What a node has counted, `output_rows 1` and so on, and whether it has times.
-fn filled_metrics(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
-    let counts = counts(plan).into_iter().filter(|(_, count)| *count != 0);
-    let mut filled: Vec<_> = counts
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
-    let metrics = plan.metrics().unwrap_or_default();
-    let mut values = metrics.iter().map(|metric| metric.value());
-    if values.any(|value| is_time(value) && value.as_usize() != 0) {
-        filled.push("times".to_string());
-    }
-    filled
-}
-
-/// `output_rows 2, was 1` for each metric that changed.
-fn changed_counts(before: &Counts, after: &Counts) -> Vec<String> {
-    let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
-    let count = |counts: &Counts, name: &String| counts.get(name).copied().unwrap_or(0);
-    let changed = names.into_iter().filter_map(|name| {
-        let (new, old) = (count(after, name), count(before, name));
-        (new != old).then(|| format!("{name} {new}, was {old}"))
-    });
-    changed.collect()
-}
-
-/// The first of `texts`, the number of output rows before others, and how many more.
-fn some_of(mut texts: Vec<String>) -> String {
-    const SHOWN: usize = 3;
-    texts.sort_by_key(|text| !text.starts_with("output_rows"));
-    let more = texts.len().saturating_sub(SHOWN);
-    texts.truncate(SHOWN);
-    match more {
-        0 => texts.join("; "),
-        more => format!("{}; {more} more", texts.join("; ")),
     }
 }

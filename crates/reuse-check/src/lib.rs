@@ -67,11 +67,14 @@
 //! [`reset_plan_states`]: datafusion::physical_plan::execution_plan::reset_plan_states
 //! [`ExecutionPlan::reset_state`]: datafusion::physical_plan::ExecutionPlan::reset_state
 
+mod blame;
 mod check;
 mod foreign;
+mod look;
 mod report;
 mod rows;
 mod run;
+mod same;
 
 use std::fmt;
 use std::future::Future;
