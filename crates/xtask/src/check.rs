@@ -176,11 +176,16 @@ fn check_patch(
         !message.trailers.tested_by.is_empty(),
         "it names no test that fails without it: add a `Tested-by:` trailer"
     );
+    let mut needs_undo = !for_branch;
     for proof in &message.trailers.tested_by {
-        Proof::parse(proof)?;
+        needs_undo &= !matches!(Proof::parse(proof)?, Proof::None(_));
+        ensure!(
+            is_local || !proof.starts_with("nothing"),
+            "what is filed needs a test: `Tested-by: {proof}`"
+        );
     }
     ensure!(
-        for_branch || proof::undo(project, patch).is_file(),
+        !needs_undo || proof::undo(project, patch).is_file(),
         "there is no {}, which takes its change out for `cargo xtask prove`",
         proof::undo(project, patch).display()
     );
@@ -305,14 +310,19 @@ fn round_trip(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// That cargo takes the workspace as it is.
+/// That cargo takes the workspace as it is, without a warning.
 pub fn lock_file(project: &Project) -> Result<()> {
-    process::stdout(
-        process::cargo()?
-            .args(["metadata", "--locked", "--format-version", "1"])
-            .current_dir(&project.root),
-        "resolve the workspace with Cargo.lock as it is",
-    )?;
+    let what = "resolve the workspace with Cargo.lock as it is";
+    let mut cargo = process::cargo()?;
+    cargo
+        .args(["metadata", "--locked", "--format-version", "1"])
+        .current_dir(&project.root);
+    let output = process::output(&mut cargo, what)?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success() && !said.contains("warning: "),
+        "failed to {what}:\n{said}"
+    );
     workspace::all_patched(project, &project.root.join("Cargo.lock"))
 }
 

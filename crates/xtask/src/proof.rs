@@ -6,6 +6,8 @@
 //! Tested-by: pytest reuse:python/tests/test_a.py::test_b    in this checkout
 //! Tested-by: bench reuse-tests reset group/id         criterion: package, target, benchmark
 //! Tested-by: check                                    cargo xtask check
+//! Tested-by: documentation                            it changes nothing else
+//! Tested-by: nothing: why                             a local patch that changes no result
 //! ```
 //!
 //! and `patches/undo/<name>.diff` takes its change out of the finished tree, with as little
@@ -39,10 +41,15 @@ pub enum Proof {
         id: String,
     },
     Check,
+    /// None, and why.
+    None(String),
 }
 
 impl Proof {
     pub fn parse(text: &str) -> Result<Self> {
+        if text == "documentation" || text.starts_with("nothing: ") {
+            return Ok(Proof::None(text.to_string()));
+        }
         let words: Vec<_> = text.split(' ').map(str::to_string).collect();
         Ok(match words.as_slice() {
             [check] if check == "check" => Proof::Check,
@@ -91,7 +98,7 @@ impl Proof {
     /// That there is such a test, for a patch of `tree`; `upstream/` must be there.
     pub fn exists(&self, project: &Project, tree: &str) -> Result<()> {
         let found = match self {
-            Proof::Check => true,
+            Proof::Check | Proof::None(_) => true,
             Proof::Pytest { file, test, ours } => {
                 let root = if *ours {
                     project.root.clone()
@@ -134,6 +141,7 @@ impl fmt::Display for Proof {
                 id,
             } => write!(f, "bench {package} {target} {id}"),
             Proof::Check => write!(f, "check"),
+            Proof::None(why) => write!(f, "{why}"),
         }
     }
 }
@@ -187,6 +195,8 @@ mod tests {
             "pytest reuse:python/tests/test_a.py::test_b",
             "bench reuse-tests reset clone/1000",
             "check",
+            "documentation",
+            "nothing: it saves time",
         ] {
             assert_eq!(Proof::parse(text).unwrap().to_string(), text);
         }

@@ -22,13 +22,15 @@ use walkdir::WalkDir;
 
 use crate::apply;
 use crate::check;
+use crate::extension;
 use crate::git;
 use crate::process;
 use crate::project::Project;
 use crate::proof::{self, Proof};
-use crate::python::{self, Venv};
-use crate::series::{self, Patch};
+use crate::python;
+use crate::series::{self, Patch, Trailers};
 use crate::target;
+use crate::test;
 use crate::wheel;
 
 #[derive(clap::Args)]
@@ -81,11 +83,9 @@ impl Row {
 pub fn run(project: &Project, args: &Args) -> Result<()> {
     apply::run(project, &apply::Args::default())?;
     let chosen = choose(project, &args.names)?;
-    let (chosen, left): (Vec<_>, Vec<_>) =
-        chosen.into_iter().partition(|(tree, patch)| {
-            let branch = &project.line.tree[tree].branch;
-            !patch.message.trailers.is_for_branch(branch)
-        });
+    let (chosen, left): (Vec<_>, Vec<_>) = chosen
+        .into_iter()
+        .partition(|(_, patch)| proof::undo(project, patch).is_file());
     let copy = copy(project)?;
     let mut rows = Vec::new();
     for (tree, patch) in &chosen {
@@ -120,9 +120,12 @@ pub fn run(project: &Project, args: &Args) -> Result<()> {
     }
     let left: String = left
         .iter()
-        .map(|(tree, patch)| {
-            let branch = &project.line.tree[tree].branch;
-            format!("{}: what it changes is only on {branch}\n", patch.name())
+        .map(|(_, patch)| {
+            let Trailers {
+                base, tested_by, ..
+            } = &patch.message.trailers;
+            let tested_by = tested_by.join(", ");
+            format!("not run: {} ({base}), by {tested_by}\n", patch.name())
         })
         .collect();
     print!("{}{left}", table(&rows));
@@ -245,13 +248,25 @@ fn outcomes(copy: &Project, rows: &[&Row]) -> Result<Vec<Outcome>> {
             Proof::Cargo { package, test } => outcome(&said[package], test),
             Proof::Pytest { file, test, ours } => {
                 let venv = patched.as_ref().context("no wheel was built")?;
-                let test = format!("{file}::{test}");
-                let folder = if *ours {
-                    copy.root.clone()
+                let mut python = venv.command("python");
+                python
+                    .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+                    .arg(format!("{file}::{test}"));
+                if *ours {
+                    let [of_patched, of_stock] =
+                        [extension::patched(copy)?, extension::stock(copy)?];
+                    test::extension_env(&mut python, &of_patched, &of_stock)
+                        .env("STOCK_PYTHON", python::stock(copy)?.python())
+                        .current_dir(&copy.root);
                 } else {
-                    copy.upstream().join(&row.tree)
-                };
-                pytest(venv, &folder, &test)?
+                    python.current_dir(copy.upstream().join(&row.tree));
+                }
+                match process::output(&mut python, "run pytest")?.status.code() {
+                    Some(0) => Outcome::Passed,
+                    // Or killed by a signal.
+                    Some(1) | None => Outcome::Failed,
+                    Some(_) => Outcome::Missing,
+                }
             }
             Proof::Bench {
                 package,
@@ -262,23 +277,10 @@ fn outcomes(copy: &Project, rows: &[&Row]) -> Result<Vec<Outcome>> {
                 Ok(()) => Outcome::Passed,
                 Err(_) => Outcome::Failed,
             },
+            Proof::None(_) => Outcome::Missing,
         });
     }
     Ok(outcomes)
-}
-
-fn pytest(venv: &Venv, folder: &Path, test: &str) -> Result<Outcome> {
-    let mut pytest = venv.command("python");
-    pytest
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", test])
-        .current_dir(folder);
-    Ok(
-        match process::output(&mut pytest, "run pytest")?.status.code() {
-            Some(0) => Outcome::Passed,
-            Some(1) => Outcome::Failed,
-            _ => Outcome::Missing,
-        },
-    )
 }
 
 /// Runs tests of a package and returns what cargo said.
