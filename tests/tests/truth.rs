@@ -98,9 +98,10 @@ async fn truth() -> Result<()> {
 fn table_can_fail() {
     let stock = stock();
     let shapes: BTreeSet<_> = stock.keys().map(|(shape, _)| shape).collect();
-    assert!(shapes.len() >= 60, "{} shapes", shapes.len());
+    assert!(shapes.len() >= 220, "{} shapes", shapes.len());
     for (column, (promise, _)) in PROMISES.iter().enumerate() {
-        let broken = stock.values().any(|cells| cells[column].is_wrong());
+        let mut cells = stock.values().map(|cells| cells[column]);
+        let broken = cells.any(|cell| cell.is_wrong() && cell != Cell::OPEN);
         assert!(
             broken || NEVER_BROKEN.contains(promise),
             "`{promise}` is kept by the released crates in every shape"

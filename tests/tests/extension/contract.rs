@@ -6,9 +6,10 @@ use std::sync::Arc;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_ffi::execution_plan::{ForeignExecutionPlan, nodes_without_reset_state};
+use reuse_check::{Promise, Report, ReuseCheck, Verdict};
 use reuse_extension_interface::Rows;
-use reuse_tests::run::{Outcome, reset, start};
-use reuse_tests::settings::{Order, Settings};
+use reuse_tests::run::reset;
+use reuse_tests::settings::Settings;
 
 use super::host::{Build, Host, names, output_rows, plan};
 use crate::snapshot::assert_snapshot;
@@ -21,116 +22,42 @@ pub const SHAPES: [(&str, &str); 4] = [
     ("local_child", "RunningTotalExec"),
 ];
 
-/// Copies that share their state get in each other's way in any order.
-const TWO_COPIES_AT_ONCE: &str = "two copies at once";
-
-/// What was done, what plans gave in the end, and what each should have given.
-type Line = (&'static str, Vec<(Outcome, Outcome)>);
-
-/// Runs a plan of `shape` in every way that the contract speaks of.
-async fn runs(build: Build, shape: &str) -> Result<(Outcome, Vec<Line>)> {
-    let host = Host::new(&Settings::new(1, true))?;
+/// What the kit says of a plan of `shape`, whose rows change.
+async fn check(build: Build, shape: &'static str) -> Result<Report> {
     let rows = Rows::new(vec![1, 2, 3, 4]);
-    let new = || plan(build.library(), shape, &rows);
-    let run = |plan: Arc<dyn ExecutionPlan>| {
-        let host = &host;
-        async move { host.run(&plan).await }
-    };
-
-    let fresh = run(new()?).await;
-    let mut lines: Vec<Line> = vec![];
-    let mut line = |label, outcomes: Vec<Outcome>| {
-        let expected = outcomes.into_iter().map(|outcome| (outcome, fresh.clone()));
-        lines.push((label, expected.collect()));
-    };
-
-    let p = new()?;
-    run(Arc::clone(&p)).await;
-    let first = reset(&p)?;
-    line("reset", vec![run(Arc::clone(&first)).await]);
-    line("reset of a reset", vec![run(reset(&first)?).await]);
-    line("second reset", vec![run(reset(&p)?).await]);
-
-    let p = new()?;
-    let (a, b) = (reset(&p)?, reset(&p)?);
-    line(
-        "two copies in turn, then the original",
-        vec![run(a).await, run(b).await, run(p).await],
-    );
-
-    let p = new()?;
-    let (a, b) = (run(reset(&p)?), run(reset(&p)?));
-    let (a, b) = tokio::join!(a, b);
-    line(TWO_COPIES_AT_ONCE, vec![a, b]);
-
-    let p = new()?;
-    let started = start(&p, &host.task()).await;
-    let started = started.unwrap_or_else(|outcome| panic!("{outcome}"));
-    let copy = run(reset(&p)?).await;
-    line(
-        "reset while running",
-        vec![started.finish(Order::Any).await, copy],
-    );
-
-    let p = new()?;
-    let started = start(&p, &host.task()).await;
-    drop(started.unwrap_or_else(|outcome| panic!("{outcome}")));
-    line("reset after a run was dropped", vec![run(reset(&p)?).await]);
-
-    let p = new()?;
-    run(Arc::clone(&p)).await;
-    let copy = reset(&p)?;
-    rows.set(vec![10, 20, 30]);
-    let changed = run(new()?).await;
-    lines.push(("reset, rows changed", vec![(run(copy).await, changed)]));
-
-    Ok((fresh, lines))
+    let changed = rows.clone();
+    let library = build.library();
+    ReuseCheck::new(move || std::future::ready(plan(library, shape, &rows)))
+        .with_change(move || async move {
+            changed.set(vec![10, 20, 30]);
+            Ok(())
+        })
+        .run()
+        .await
 }
 
-fn text(fresh: &Outcome, bare: &Outcome, lines: &[Line]) -> String {
-    let mut text = format!("fresh: {fresh}\nbare rerun: {bare}\n");
-    for (label, outcomes) in lines {
-        let outcomes: Vec<_> = outcomes
-            .iter()
-            .map(|(outcome, expected)| match outcome == expected {
-                true => "as fresh".to_string(),
-                false => outcome.to_string(),
-            })
-            .collect();
-        let _ = writeln!(text, "{label}: {}", outcomes.join(" | "));
-    }
-    text
-}
-
-async fn report(build: Build) -> Result<(String, Vec<String>)> {
-    let (mut report, mut departures) = (String::new(), vec![]);
+async fn reports(build: Build) -> Result<(String, Vec<Report>)> {
+    let (mut text, mut reports) = (String::new(), vec![]);
     for (shape, _) in SHAPES {
-        let host = Host::new(&Settings::new(1, true))?;
-        let p = plan(build.library(), shape, &Rows::new(vec![1, 2, 3, 4]))?;
-        host.run(&p).await;
-        let bare = host.run(&p).await;
-        let (fresh, mut lines) = runs(build, shape).await?;
-        if build == Build::Stock {
-            lines.retain(|(label, _)| *label != TWO_COPIES_AT_ONCE);
-        }
-        let _ = writeln!(report, "{shape}\n{}", text(&fresh, &bare, &lines));
-        for (label, outcomes) in lines {
-            if outcomes
-                .iter()
-                .any(|(outcome, expected)| outcome != expected)
-            {
-                departures.push(format!("{shape}: {label}"));
-            }
-        }
+        let report = check(build, shape).await?;
+        let _ = writeln!(text, "{shape}: {report}");
+        reports.push(report);
     }
-    Ok((report, departures))
+    Ok((text, reports))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn patched() -> Result<()> {
-    let (report, departures) = report(Build::Patched).await?;
-    assert_snapshot("contract_patched", &report);
-    assert!(departures.is_empty(), "{departures:?}\n{report}");
+    let (text, reports) = reports(Build::Patched).await?;
+    assert_snapshot("contract_patched", &text);
+    for report in reports {
+        assert!(report.is_ok(), "{report}");
+        let verdicts = report.nodes().iter().flat_map(|node| node.verdicts);
+        assert!(
+            verdicts.into_iter().all(|it| it == Verdict::Holds),
+            "{report}"
+        );
+    }
     Ok(())
 }
 
@@ -138,11 +65,18 @@ async fn patched() -> Result<()> {
 /// comes out is what forwarding it is for.
 #[tokio::test(flavor = "multi_thread")]
 async fn stock() -> Result<()> {
-    let (report, departures) = report(Build::Stock).await?;
-    assert_snapshot("contract_stock", &report);
-    for (shape, _) in SHAPES {
-        let departure = format!("{shape}: reset, rows changed");
-        assert!(departures.contains(&departure), "{report}");
+    let (text, reports) = reports(Build::Stock).await?;
+    assert_snapshot("contract_stock", &text);
+    for report in reports {
+        // Each node, and what it does to the rows of a copy.
+        for node in 0..report.nodes().len() {
+            let mut findings = report.findings().iter();
+            let unreached = findings.any(|it| it.node == node && it.promise.is_none());
+            assert!(unreached, "{report}");
+        }
+        let mut findings = report.findings().iter();
+        let stale = findings.any(|it| it.promise == Some(Promise::Result));
+        assert!(stale, "{report}");
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ pub fn path(variable: &str) -> PathBuf {
     match std::env::var_os(variable) {
         Some(path) => path.into(),
         None => panic!(
-            "{variable} is not set to a library: `cargo xtask test` builds it and sets it"
+            "{variable} is not set to a library: `cargo xtask test rust` builds and sets it"
         ),
     }
 }

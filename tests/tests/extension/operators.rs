@@ -155,7 +155,7 @@ impl fmt::Display for Twice {
 }
 
 /// Every operator, under every setting: the foreign plan gives what the native one gives,
-/// its rows and its metrics, also where that is not right yet.
+/// its rows and its metrics.
 #[tokio::test(flavor = "multi_thread")]
 async fn same_as_native() -> Result<()> {
     let tables = Tables::new().await?;
@@ -173,6 +173,7 @@ async fn same_as_native() -> Result<()> {
                 "{query} has no {operator}: {nodes:?}"
             );
             let native = Twice::new(&host, native, operator).await?;
+            assert_eq!(native.rows[0], native.rows[1], "{settings}: {query}");
             let _ = writeln!(block, "{operator}: {query}\n  native: {native}");
             let table = host.sql_table(Build::Patched.library(), &setup, query)?;
             let foreign = host.scan(&table).await?;

@@ -256,6 +256,7 @@ async fn properties_across_the_boundary() -> Result<()> {
         let host = Host::new(settings)?;
         for query in [SORTED, GROUPED] {
             let native = host.plan(query).await?;
+            assert_eq!(native.output_ordering().is_some(), query == SORTED);
             let table = host.sql_table(Build::Patched.library(), &[], query)?;
             let foreign = host.scan(&table).await?;
             let expected = crossing(native.properties());

@@ -108,7 +108,7 @@ pub const LEGEND: &[(Cell, &str)] = &[
     (Cell('M'), "rows too many"),
     (Cell('W'), "other rows"),
     (Cell('x'), "not kept"),
-    (Cell('?'), "no two tries agree"),
+    (Cell('?'), "left open: no two tries agree, or not tried yet"),
     (Cell::RIGHT, "right"),
     (
         Cell::SAME,

@@ -3,11 +3,14 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::error::Result;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, common::collect,
 };
+use futures::StreamExt;
+use reuse_tests::inspect::{nodes_with_metrics, output_rows};
 use reuse_tests::is_released;
 use reuse_tests::run::{Outcome, reset};
 use reuse_tests::version::{Version, at};
@@ -37,6 +40,10 @@ const BARE: &[&str] = &[
     "recursion, hash join of memory",
 ];
 
+/// How long one partition is waited for that may wait for the others.
+const WAITS: Duration = Duration::from_millis(50);
+
+/// Those of a shape that [`bare_reruns`] tries.
 const SETTINGS: &[&str] = &["1", "4", "1 own", "4 merge"];
 
 fn trial(name: &str) -> Result<Trial> {
@@ -94,6 +101,53 @@ async fn rerun(trial: &Trial, setting: &Setting) -> Result<String> {
     trial.set(Version::First);
     assert_ne!(fresh, first, "the data does not change");
     Ok(format!("{same}; data changed: {}", beside(changed, &fresh)))
+}
+
+/// A copy after one partition alone was executed and its first batch read.
+#[tokio::test(flavor = "multi_thread")]
+async fn reset_after_one_partition() -> Result<()> {
+    let mut begun = 0;
+    for name in BARE {
+        let trial = trial(name)?;
+        for setting in &trial.case.settings {
+            let session = trial.session(&setting.settings).await?;
+            let task = session.task_ctx();
+            let fresh = trial.plan(&session).await?;
+            let fresh = trial.run(&fresh, &task).await;
+            let p = trial.plan(&session).await?;
+            let mut stream = p.execute(0, session.task_ctx())?;
+            // Some joins wait for all of their partitions.
+            let first = tokio::time::timeout(WAITS, stream.next()).await;
+            begun += usize::from(matches!(first, Ok(Some(Ok(_)))));
+            drop(stream);
+            let copy = trial.run(&reset(&p)?, &task).await;
+            assert_eq!(copy, fresh, "{name}, {}", setting.label);
+        }
+    }
+    assert!(begun >= BARE.len(), "{begun} plans gave a first batch");
+    Ok(())
+}
+
+/// A copy of a copy counts its own run, and only that.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_of_a_copy_of_a_copy() -> Result<()> {
+    let trial = trial("scan of Parquet files")?;
+    for setting in &trial.case.settings {
+        let session = trial.session(&setting.settings).await?;
+        let task = session.task_ctx();
+        let p = trial.plan(&session).await?;
+        let copy = reset(&p)?;
+        let second = reset(&copy)?;
+        for plan in [&p, &copy, &second] {
+            assert_eq!(output_rows(plan), None, "{}", setting.label);
+            trial.run(plan, &task).await;
+        }
+        for plan in [&p, &copy, &second, &p] {
+            assert_eq!(output_rows(plan), Some(2000), "{}", setting.label);
+        }
+        assert!(nodes_with_metrics(&reset(&second)?).is_empty());
+    }
+    Ok(())
 }
 
 /// Each partition read from a copy of its own, as a distributed engine does. Where the

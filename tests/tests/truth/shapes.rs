@@ -315,6 +315,12 @@ fn scans() -> Vec<Case> {
         )
         .rows_open(),
         Case::new(
+            "scan with a limit, of a queue",
+            "SELECT k FROM big LIMIT 5",
+            &[FOUR],
+        )
+        .rows_open(),
+        Case::new(
             "scan with a filter",
             "SELECT v FROM big WHERE k % 4000 = 1",
             SCAN,
@@ -417,6 +423,11 @@ fn aggregates() -> Vec<Case> {
             USUAL,
         ),
         Case::new("count of a table", "SELECT count(*) AS n FROM big", USUAL),
+        Case::new(
+            "count",
+            "SELECT count(*) AS n FROM mem WHERE g = 0 AND k < 50",
+            USUAL,
+        ),
         Case::new(
             "min and max, memory",
             "SELECT min(k) AS l, max(k) AS h FROM mem",
@@ -689,6 +700,11 @@ fn joins() -> Vec<Case> {
         memory(
             "hash join, of memory",
             "SELECT m.k, n.g FROM mem m JOIN mem n ON m.k = n.g WHERE n.k < 10",
+        ),
+        memory(
+            "hash join, summed up",
+            "SELECT sum(m.n * l.k) AS s FROM (SELECT g, 2 * k AS n FROM mem) m \
+             JOIN lines l ON m.g = l.g WHERE l.k < 9",
         ),
         memory(
             "hash join, left, of memory",
@@ -995,6 +1011,11 @@ fn recursion() -> Vec<Case> {
              SELECT m.h - r.v, r.n + 1 FROM (SELECT max(dst) AS h FROM edges WHERE src > 3) m \
              CROSS JOIN r WHERE r.n < 4) SELECT * FROM r",
             FILTERED,
+        ),
+        case(
+            "recursion that a limit ends",
+            "WITH RECURSIVE r AS (SELECT k AS a, 0 AS v FROM bc UNION ALL \
+             (SELECT * FROM r ORDER BY v LIMIT 1)) SELECT * FROM r LIMIT 5",
         ),
         case(
             "recursion, nested",

@@ -236,7 +236,6 @@ fn any_executor_will_do() -> Result<()> {
 async fn cursor_that_copies_share() -> Result<()> {
     let report = check(&[Kind::Cache, Kind::SharedCursor, Kind::Cache]).await?;
     let broken = broken_by(&report, "SharedCursorExec");
-    assert!(!broken.is_empty(), "{report}");
-    assert!(!report.is_ok());
+    assert!(broken.contains(&Some(Promise::AtOnce)), "{report}");
     Ok(())
 }
