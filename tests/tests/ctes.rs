@@ -359,6 +359,7 @@ async fn bodies_that_nobody_reads_do_not_run() -> Result<()> {
 /// A body that reads the work table runs in each iteration, and its output goes with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_in_a_recursion() -> Result<()> {
+    let right = Outcome::Rows((0..10).map(|a| vec![a.to_string()]).collect());
     let session = Session::new(4)?;
     let of_all = "WITH RECURSIVE x AS MATERIALIZED (SELECT tick(k) AS k FROM t), \
                   r AS (SELECT 0 AS a UNION ALL \
@@ -366,10 +367,7 @@ async fn bodies_in_a_recursion() -> Result<()> {
                   SELECT a FROM r";
     let plan = session.plan(of_all).await?;
     for plan in [reset_plan_states(Arc::clone(&plan))?, plan] {
-        let Outcome::Rows(rows) = session.run(&plan).await else {
-            panic!("{of_all}");
-        };
-        assert_eq!(rows.len(), 10);
+        assert_eq!(session.run(&plan).await, right);
         assert_eq!(session.ticks(), ROWS);
         session.all_released(Kept).await;
     }
@@ -378,10 +376,7 @@ async fn bodies_in_a_recursion() -> Result<()> {
           SELECT p.a FROM x p JOIN x q ON p.a = q.a)) SELECT a FROM r";
     let plan = session.plan(of_iteration).await?;
     for plan in [reset_plan_states(Arc::clone(&plan))?, plan] {
-        let Outcome::Rows(rows) = session.run(&plan).await else {
-            panic!("{of_iteration}");
-        };
-        assert_eq!(rows.len(), 10);
+        assert_eq!(session.run(&plan).await, right);
         // A row an iteration, the last of which finds none.
         assert_eq!(session.ticks(), 9);
         session.all_released(Kept).await;
@@ -671,6 +666,7 @@ async fn parameters() -> Result<()> {
     session.session.sql(prepare).await?.collect().await?;
     let frame = session.session.sql("EXECUTE q(0.5, 'a')").await?;
     let rows = shown(frame).await?;
+    assert_eq!(rows.lines().count(), 5, "one row: {rows}");
     assert!(rows.contains("| 0.5 | a |"), "{rows}");
 
     // Without a type until it has a value.
@@ -679,6 +675,7 @@ async fn parameters() -> Result<()> {
     let frame = session.session.sql(sql).await?;
     let frame = frame.with_param_values(vec![ScalarValue::from("a")])?;
     let rows = shown(frame).await?;
+    assert_eq!(rows.lines().count(), 5, "one row: {rows}");
     assert!(rows.contains("| ab | a |"), "{rows}");
     Ok(())
 }

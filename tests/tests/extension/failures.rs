@@ -87,7 +87,7 @@ fn root_module() -> Result<()> {
         ),
     ] {
         let table = host.sql_table(Build::Patched.library(), &[setup.to_string()], query);
-        let error = table.err().expect(query).to_string();
+        let error = table.expect_err(query).to_string();
         assert!(error.contains(expected), "{error}");
     }
     Ok(())
