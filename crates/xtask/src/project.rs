@@ -56,12 +56,19 @@ impl Project {
         self.root.join("dist")
     }
 
-    /// Cargo's target folder: the one cargo is told to use, or one in the cache.
+    /// Cargo's target folder.
     pub fn target(&self) -> PathBuf {
-        match (&self.target, std::env::var_os("CARGO_TARGET_DIR")) {
-            (Some(target), _) => target.clone(),
-            (None, Some(target)) => self.root.join(target),
-            (None, None) => self.cache.join("target"),
+        match &self.target {
+            Some(target) => target.clone(),
+            None => self.shared_target(),
+        }
+    }
+
+    /// The target folder of all checkouts: the one cargo is told to use, or one in the cache.
+    pub fn shared_target(&self) -> PathBuf {
+        match std::env::var_os("CARGO_TARGET_DIR") {
+            Some(target) => self.root.join(target),
+            None => self.cache.join("target"),
         }
     }
 }

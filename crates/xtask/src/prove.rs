@@ -166,6 +166,8 @@ fn copy(project: &Project) -> Result<Project> {
     let cache = project.cache.join("prove");
     let root = cache.join("checkout");
     let target = cache.join("target");
+    fs::create_dir_all(&cache)
+        .with_context(|| format!("cannot make {}", cache.display()))?;
     if !target.exists() && project.target().exists() {
         eprintln!("copying the target folder to {}", target.display());
         process::run(

@@ -57,9 +57,7 @@ impl DerefMut for Build {
 pub fn cargo(project: &Project, subcommand: &str) -> Result<Build> {
     let mut command = process::cargo()?;
     command.arg(subcommand).current_dir(&project.root);
-    for (name, value) in variables(project)? {
-        command.env(name, value);
-    }
+    command.envs(variables(project)?);
     build(project, command)
 }
 
@@ -75,9 +73,10 @@ pub fn variables(project: &Project) -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(variables)
 }
 
-/// The file that maturin leaves of a build, if there was one.
+/// The file that maturin leaves of a build, if there was one. Of the shared folder: what is
+/// built in a copy of that was built with it, and its path is part of a build.
 pub fn pyo3_settings(project: &Project) -> Result<Option<PathBuf>> {
-    let folder = project.target().join("maturin");
+    let folder = project.shared_target().join("maturin");
     let mut settings: Vec<_> = fs::read_dir(&folder)
         .into_iter()
         .flatten()
@@ -108,8 +107,7 @@ pub fn maturin(
         .args(["build", "--out"])
         .arg(out)
         .args(args)
-        .env("CARGO_TARGET_DIR", project.target())
-        .env("PROTOC", tools.program("protoc")?);
+        .envs(variables(project)?);
     let mut build = build(project, command)?;
     process::run(
         &mut build,
