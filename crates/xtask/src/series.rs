@@ -98,7 +98,7 @@ pub struct Trailers {
     /// `no`, the pull request's address, or [`LOCAL`].
     pub forwarded: String,
     /// What it was written against: an artifact of the line, such as
-    /// `datafusion-ffi 55.2.0`, or a commit of the branch that it is filed against, such as
+    /// `toy 1.0.0`, or a commit of the branch that it is filed against, such as
     /// `main 0123...`.
     pub base: String,
     /// The subjects of the patches that it needs, or `none`.
@@ -307,7 +307,7 @@ Body.
 
 Upstream-Issue: none
 Forwarded: no
-Base: datafusion 1.0.0
+Base: toy 1.0.0
 Depends-on: feat: one
 Depends-on: feat: another
 Tested-by: toy tests::answers
@@ -321,7 +321,7 @@ diff --git a/x b/x
         let message = parse(PATCH.as_bytes()).unwrap();
         assert_eq!(message.subject, "feat: a subject that is folded");
         assert_eq!(message.body, "Body.");
-        assert_eq!(message.trailers.base, "datafusion 1.0.0");
+        assert_eq!(message.trailers.base, "toy 1.0.0");
         assert_eq!(message.trailers.depends_on, ["feat: one", "feat: another"]);
         assert_eq!(message.trailers.tested_by, ["toy tests::answers"]);
         assert!(!message.trailers.is_local());
@@ -347,11 +347,11 @@ diff --git a/x b/x
     #[test]
     fn a_base_can_be_a_commit_of_the_branch() {
         let base = "Base: main 0123456789abcdef0123456789abcdef01234567";
-        let patch = PATCH.replace("Base: datafusion 1.0.0", base);
+        let patch = PATCH.replace("Base: toy 1.0.0", base);
         let trailers = parse(patch.as_bytes()).unwrap().trailers;
         assert!(trailers.is_for_branch("main"));
         assert!(!trailers.is_for_branch("ma"));
-        let patch = PATCH.replace("Base: datafusion 1.0.0", "Base: main 0123");
+        let patch = PATCH.replace("Base: toy 1.0.0", "Base: main 0123");
         let trailers = parse(patch.as_bytes()).unwrap().trailers;
         assert!(!trailers.is_for_branch("main"));
     }
@@ -361,7 +361,7 @@ diff --git a/x b/x
         for (remove, error) in [
             ("From 0000", "zeroed `From ` line"),
             ("Subject: ", "no `Subject:`"),
-            ("Base: datafusion 1.0.0\n", "`Base:` trailer"),
+            ("Base: toy 1.0.0\n", "`Base:` trailer"),
             ("---\n", "no `---` line"),
             ("\ndiff --git a/x b/x", "no diff"),
         ] {
