@@ -288,15 +288,12 @@ fn outcomes(copy: &Project, rows: &[&Row]) -> Result<Vec<Outcome>> {
 /// Runs tests of a package and returns what cargo said.
 fn cargo_test(copy: &Project, package: &str, tests: &[&str]) -> Result<String> {
     let mut cargo = target::cargo(copy, "test")?;
-    cargo.args(["--locked", "--no-fail-fast", "-p", package]);
-    let artifact = copy.line.find(package).map(|(_, artifact)| artifact);
-    if let Some(feature) = artifact.and_then(|it| it.tests.feature.as_ref()) {
-        cargo.args(["--features", &format!("{package}/{feature}")]);
-    }
-    if artifact.is_some_and(|it| it.tests.lib_only) {
-        cargo.arg("--lib");
-    } else {
-        cargo.args(["--tests", "-p", "reuse-features"]);
+    cargo.args(["--locked", "--no-fail-fast"]);
+    match copy.line.find(package) {
+        Some((_, artifact)) => test::select_alone(&mut cargo, artifact),
+        None => {
+            cargo.args(["-p", package, "--tests", "-p", "reuse-features"]);
+        }
     }
     // One after the other: of a test that aborts its program, the name is there.
     cargo

@@ -266,16 +266,20 @@ fn select(cargo: &mut Command, artifact: &Artifact) {
     }
 }
 
-/// The tests of one crate. It compiles these alone: with the features of the wheel, and
+/// Asks for the tests of one patched crate alone: with the features of the wheel, and
 /// without what depends on the crate.
+pub fn select_alone(cargo: &mut Command, artifact: &Artifact) {
+    select(cargo, artifact);
+    let targets = match artifact.tests.lib_only {
+        true => "--lib",
+        false => "--tests",
+    };
+    cargo.args(["-p", "reuse-features", targets]);
+}
+
 fn crate_tests(project: &Project, artifact: &Artifact, filter: &[String]) -> Result<()> {
     let mut cargo = cargo_test(project)?;
-    select(&mut cargo, artifact);
-    if artifact.tests.lib_only {
-        cargo.arg("--lib");
-    } else {
-        cargo.args(["--tests", "-p", "reuse-features"]);
-    }
+    select_alone(&mut cargo, artifact);
     cargo.arg("--");
     if filter.is_empty() {
         cargo.args(&artifact.tests.only);
