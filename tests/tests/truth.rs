@@ -29,7 +29,7 @@ mod reruns;
 mod shapes;
 mod tpch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,16 +48,21 @@ use shapes::{Case, Source};
 const AT_ONCE: usize = 4;
 
 const STOCK_HEAD: &str = "\
-# What the released crates give, one line a shape and setting; written by tests/stock.
+# What the released crates give, one line a shape; written by tests/stock.
 # See tests/tests/truth.rs.
 ";
 
-/// The released crates' cells, a line for each shape and setting.
+/// The released crates' cells.
 fn stock_file() -> PathBuf {
     tests_dir().join("truth/stock.txt")
 }
 
-type Cells = BTreeMap<(String, String), Vec<Cell>>;
+/// One shape: the worst cell of its settings in each column.
+struct Line {
+    shape: String,
+    settings: String,
+    cells: Vec<Cell>,
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn truth() -> Result<()> {
@@ -69,16 +74,19 @@ async fn truth() -> Result<()> {
         text
     });
     if only.is_some() {
-        println!("{}\n{found}", table(&rows, &stock()));
+        println!("{}\n{found}", table(&lines(&rows), &stock()));
         return Ok(());
     }
     if is_released() {
         return released(&rows, &found);
     }
 
-    let stock = stock();
-    let known: BTreeSet<_> = stock.keys().cloned().collect();
-    let tried: BTreeSet<_> = rows.iter().map(key).collect();
+    let (shapes, stock) = (lines(&rows), stock());
+    let names = |lines: &[Line]| -> BTreeSet<_> {
+        let of_line = |line: &Line| (line.shape.clone(), line.settings.clone());
+        lines.iter().map(of_line).collect()
+    };
+    let (tried, known) = (names(&shapes), names(&stock));
     let differ: Vec<_> = known.symmetric_difference(&tried).collect();
     assert!(
         differ.is_empty(),
@@ -87,7 +95,7 @@ async fn truth() -> Result<()> {
     );
     // First what is wrong, which the snapshot only has a letter for.
     println!("{found}");
-    assert_snapshot("truth", &table(&rows, &stock));
+    assert_snapshot("truth", &table(&shapes, &stock));
     assert_eq!(found, "", "promises that are not kept");
     Ok(())
 }
@@ -97,20 +105,16 @@ async fn truth() -> Result<()> {
 #[test]
 fn table_can_fail() {
     let stock = stock();
-    let shapes: BTreeSet<_> = stock.keys().map(|(shape, _)| shape).collect();
-    assert!(shapes.len() >= 220, "{} shapes", shapes.len());
+    assert!(stock.len() >= 220, "{} shapes", stock.len());
     for (column, (promise, _)) in PROMISES.iter().enumerate() {
-        let mut cells = stock.values().map(|cells| cells[column]);
+        let mut cells = stock.iter().map(|line| line.cells[column]);
         let broken = cells.any(|cell| cell.is_wrong() && cell != Cell::OPEN);
         assert!(
-            broken || NEVER_BROKEN.contains(promise),
+            broken,
             "`{promise}` is kept by the released crates in every shape"
         );
     }
 }
-
-/// Promises that the released crates keep in all of these shapes.
-const NEVER_BROKEN: &[&str] = &[];
 
 async fn rows(only: Option<&str>) -> Result<Vec<Row>> {
     let (own, tpch) = (Arc::new(shapes::tables()?), Arc::new(tpch::tables()?));
@@ -158,7 +162,7 @@ fn released(rows: &[Row], found: &str) -> Result<()> {
     println!("{found}");
     match std::env::var("REUSE_TRUTH").as_deref() {
         Ok("write") => {
-            std::fs::write(stock_file(), stock_text(rows, &Cells::new()))?;
+            std::fs::write(stock_file(), stock_text(rows, &[]))?;
         }
         Ok("merge") => std::fs::write(stock_file(), stock_text(rows, &stock()))?,
         _ => {
@@ -173,43 +177,62 @@ fn released(rows: &[Row], found: &str) -> Result<()> {
     Ok(())
 }
 
-fn key(row: &Row) -> (String, String) {
-    (row.shape.to_string(), row.setting.to_string())
+fn lines(rows: &[Row]) -> Vec<Line> {
+    let mut lines: Vec<Line> = vec![];
+    for row in rows {
+        match lines.last_mut() {
+            Some(line) if line.shape == row.shape => {
+                line.settings.push_str(", ");
+                line.settings.push_str(row.setting);
+                for (cell, other) in line.cells.iter_mut().zip(&row.cells) {
+                    *cell = match *cell {
+                        Cell::NONE => *other,
+                        cell => cell.and(*other),
+                    };
+                }
+            }
+            _ => lines.push(Line {
+                shape: row.shape.to_string(),
+                settings: row.setting.to_string(),
+                cells: row.cells.clone(),
+            }),
+        }
+    }
+    lines
+}
+
+fn of_shape<'a>(lines: &'a [Line], shape: &str) -> Option<&'a Line> {
+    lines.iter().find(|line| line.shape == shape)
 }
 
 /// The lines of `truth/stock.txt`; what differs from what is known is left open.
-fn stock_text(rows: &[Row], known: &Cells) -> String {
+fn stock_text(rows: &[Row], known: &[Line]) -> String {
     let mut text = STOCK_HEAD.to_string();
-    for row in rows {
-        let cells: Vec<_> = row
-            .cells
-            .iter()
-            .enumerate()
-            .map(|(column, cell)| {
-                let before = known.get(&key(row)).map_or(*cell, |cells| cells[column]);
-                let cell = if before == *cell { before } else { Cell::OPEN };
-                cell.to_string()
-            })
-            .collect();
-        let _ = writeln!(
-            text,
-            "{} | {} | {}",
-            row.shape,
-            row.setting,
-            cells.join(" ")
-        );
+    for Line {
+        shape,
+        settings,
+        cells,
+    } in lines(rows)
+    {
+        let before = of_shape(known, &shape).map_or(&cells, |line| &line.cells);
+        let cells = cells.iter().zip(before).map(|(cell, before)| {
+            let cell = if before == cell { *before } else { Cell::OPEN };
+            cell.to_string()
+        });
+        let cells = cells.collect::<Vec<_>>().join(" ");
+        let _ = writeln!(text, "{shape} | {settings} | {cells}");
     }
     text
 }
 
 /// The lines of `truth/stock.txt`, read.
-fn stock() -> Cells {
+fn stock() -> Vec<Line> {
     let text = std::fs::read_to_string(stock_file()).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {
             let fields: Vec<_> = line.split(" | ").collect();
-            let [shape, setting, cells] = fields[..] else {
+            let [shape, settings, cells] = fields[..] else {
                 panic!("not a line of truth/stock.txt: {line}");
             };
             let cells: Vec<_> = cells
@@ -217,25 +240,18 @@ fn stock() -> Cells {
                 .map(|cell| Cell(cell.chars().next().unwrap_or_default()))
                 .collect();
             assert_eq!(cells.len(), PROMISES.len(), "{line}");
-            ((shape.to_string(), setting.to_string()), cells)
+            Line {
+                shape: shape.to_string(),
+                settings: settings.to_string(),
+                cells,
+            }
         })
         .collect()
 }
 
-/// One row a shape, the worst cell of its settings: released and patched.
-fn table(rows: &[Row], stock: &Cells) -> String {
-    let mut shapes: Vec<(&str, Vec<&Row>)> = vec![];
-    for row in rows {
-        match shapes.last_mut() {
-            Some((shape, rows)) if *shape == row.shape => rows.push(row),
-            _ => shapes.push((row.shape, vec![row])),
-        }
-    }
-    let width = shapes
-        .iter()
-        .map(|(shape, _)| shape.len())
-        .max()
-        .unwrap_or(0);
+/// Released and patched, side by side.
+fn table(lines: &[Line], stock: &[Line]) -> String {
+    let width = lines.iter().map(|line| line.shape.len()).max().unwrap_or(0);
     let mut text =
         String::from("Each cell: the released crates, then the patched ones.\n\n");
     for (cell, meaning) in LEGEND {
@@ -251,26 +267,14 @@ fn table(rows: &[Row], stock: &Cells) -> String {
     }
     text.truncate(text.trim_end().len());
     text.push_str("  settings\n");
-    for (shape, rows) in shapes {
-        let _ = write!(text, "{shape:width$}");
-        for column in 0..PROMISES.len() {
-            let worst = |cells: &mut dyn Iterator<Item = Cell>| {
-                let cells = cells.reduce(|one, other| {
-                    if one == Cell::NONE {
-                        other
-                    } else {
-                        one.and(other)
-                    }
-                });
-                cells.unwrap_or(Cell::NONE)
-            };
-            let patched = worst(&mut rows.iter().map(|row| row.cells[column]));
-            let known = rows.iter().filter_map(|row| stock.get(&key(row)));
-            let released = worst(&mut known.map(|cells| cells[column]));
+    for line in lines {
+        let _ = write!(text, "{:width$}", line.shape);
+        let released = of_shape(stock, &line.shape);
+        for (column, patched) in line.cells.iter().enumerate() {
+            let released = released.map_or(Cell::NONE, |line| line.cells[column]);
             let _ = write!(text, " {:<6}", format!("{released} {patched}"));
         }
-        let settings: Vec<_> = rows.iter().map(|row| row.setting).collect();
-        let _ = writeln!(text, "  {}", settings.join(", "));
+        let _ = writeln!(text, "  {}", line.settings);
     }
     text
 }

@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use crate::check::Step;
+use crate::check::Part;
 use crate::foreign;
 use crate::report::{Finding, NodeReport, Promise, Report, Verdict};
 use crate::same::{Agreement, Fresh};
+use crate::ways::BeforeChange;
 
 /// A promise that was not kept: in which run, and what that gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Departure {
-    promise: Promise,
-    run: &'static str,
-    text: String,
+pub struct Departure {
+    pub promise: Promise,
+    /// In which run, or what.
+    pub run: &'static str,
+    pub text: String,
 }
 
 /// A node of the plan, and what was seen of the subtree below it.
@@ -26,12 +28,11 @@ pub(crate) struct Node {
     pub(crate) parent: Option<usize>,
     pub(crate) unbounded: bool,
     pub(crate) fresh: Option<Fresh>,
-    /// Has run once, for the runs after the change.
-    pub(crate) before_change: Option<Arc<dyn ExecutionPlan>>,
+    pub(crate) before_change: Option<BeforeChange>,
     /// Why its rows could not be checked.
     pub(crate) unchecked: Option<String>,
-    pub(crate) hung: BTreeSet<Step>,
-    pub(crate) hung_below: BTreeSet<Step>,
+    pub(crate) hung: BTreeSet<Part>,
+    pub(crate) hung_below: BTreeSet<Part>,
     departures: Vec<Departure>,
     /// Promises of which not all was seen.
     pub(crate) skipped: BTreeSet<Promise>,
@@ -65,10 +66,15 @@ impl Node {
     }
 
     pub(crate) fn departs(&mut self, promise: Promise, run: &'static str, text: String) {
-        let departure = Departure { promise, run, text };
-        // Two copies at once may depart in the same way.
-        if !self.departures.contains(&departure) {
-            self.departures.push(departure);
+        self.departures(vec![Departure { promise, run, text }]);
+    }
+
+    pub(crate) fn departures(&mut self, departures: Vec<Departure>) {
+        for departure in departures {
+            // Two copies at once may depart in the same way.
+            if !self.departures.contains(&departure) {
+                self.departures.push(departure);
+            }
         }
     }
 
@@ -95,11 +101,11 @@ impl Node {
         }
     }
 
-    /// True if a run of this very node hung in a step other than those that even fresh
+    /// True if a run of this very node hung in another part than those that even fresh
     /// plans may hang in.
     pub(crate) fn gave_up(&self) -> bool {
-        let unsure = [Step::Fresh, Step::ByPartition];
-        self.hung.iter().any(|step| !unsure.contains(step))
+        let unsure = [Part::Fresh, Part::ByPartition];
+        self.hung.iter().any(|part| !unsure.contains(part))
     }
 }
 

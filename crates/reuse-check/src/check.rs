@@ -1,36 +1,22 @@
-//! Every way to run one plan and its copies, for each subtree of the plan.
+//! A check of one plan: its subtrees, leaves first, each beside fresh ones.
 //!
-//! `P` is planned anew in each line, `R` is `reset_plan_states`; what a line is compared
-//! with is a run of a fresh `P`.
-//!
-//! ```text
-//!   reset                   P ─ run ─ R(P) ─ run ─ R(R(P)) ─ run
-//!   two copies at once      P ─┬─ R(P) ─ run ─┐
-//!                              ├─ R(P) ─ run ─┤
-//!                              └──────────────┴─ run
-//!   while the original runs P ─ one poll, or first batches ─┬─ R(P) ─ run
-//!                                                           └─ rest of P
-//!                           P ─ first batches ─ R(P) ─ rest of P
-//!   after a cancelled run   P ─ first batches ─ drop ─ R(P) ─ run
-//!   partition by partition  P ─ run ─┬─ R(P) ─ partition 0
-//!                                    └─ R(P) ─ partition n
-//!   after the data changed  P ─ run ─ change ─ R(P) ─ run
-//! ```
-//!
-//! What of it counts as the same is in [`same`](crate::same), what else a copy shows in
-//! [`look`](crate::look), and which node is to blame in [`blame`].
+//! How a subtree and its copies are run is in [`ways`](crate::ways), what counts as the same
+//! in [`same`](crate::same), what else shows in [`look`](crate::look), and which node is to
+//! blame in [`blame`]. Here is what a check adds: what is run partition by partition, what is
+//! not run because it hung before, and what a fresh plan has to say to it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_plan::ExecutionPlan;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
-use crate::blame::{self, Node};
-use crate::look::{Counts, changed_counts, counts, filled_metrics, properties, some_of};
+use crate::blame::{self, Departure, Node};
 use crate::report::{Promise, Report};
 use crate::rows::{self, Rows};
-use crate::run::{Failure, Outcome, Runner, Until, beside, partition_count};
-use crate::same::{Agreement, Fresh, Seen, hung, same};
+use crate::run::{Failure, Outcome, Runner, beside, partition_count};
+use crate::same::{Agreement, Fresh, hung, same};
+use crate::ways::{BeforeChange, MakeSubtree, Plan, Ran, Step, Tried, Way, Ways};
 use crate::{Change, MakePlan};
 
 /// Runs of further fresh plans, before what differs from a fresh plan counts.
@@ -39,51 +25,40 @@ const CONFIRMATIONS: usize = 2;
 /// What could be seen to hang. An ancestor of a node that does skips it, so that a check
 /// waits for the time limit once and not once a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum Part {
     Fresh,
-    Reset,
-    TwoCopies,
-    WhileStarted,
-    WhileHalfWay,
-    MadeHalfWay,
-    Cancelled,
+    Step(Step),
     ByPartition,
     Changed,
 }
 
-impl Step {
-    /// Those that make a copy.
-    const OF_COPIES: [Step; 8] = [
-        Step::Reset,
-        Step::TwoCopies,
-        Step::WhileStarted,
-        Step::WhileHalfWay,
-        Step::MadeHalfWay,
-        Step::Cancelled,
-        Step::ByPartition,
-        Step::Changed,
-    ];
-
+impl Part {
     /// The promises that it is about.
     fn promises(self) -> &'static [Promise] {
         match self {
-            Step::Fresh => &[],
-            Step::Reset => &[Promise::Result, Promise::Properties, Promise::Metrics],
-            Step::Cancelled | Step::ByPartition | Step::Changed => &[Promise::Result],
-            Step::TwoCopies | Step::WhileStarted | Step::WhileHalfWay => {
+            Part::Fresh => &[],
+            Part::Step(Step::Reset) => {
+                &[Promise::Result, Promise::Properties, Promise::Metrics]
+            }
+            Part::Step(Step::Cancelled) | Part::ByPartition | Part::Changed => {
+                &[Promise::Result]
+            }
+            Part::Step(Step::TwoCopies | Step::WhileStarted | Step::WhileHalfWay) => {
                 &[Promise::Isolation, Promise::AtOnce]
             }
-            Step::MadeHalfWay => &[Promise::Isolation],
+            Part::Step(Step::Unused | Step::MadeHalfWay) => {
+                &[Promise::Result, Promise::Isolation]
+            }
         }
     }
 }
 
 /// A check under way.
 pub(crate) struct Checker {
-    make_plan: MakePlan,
+    make_plan: Mutex<MakePlan>,
     runner: Runner,
     /// Never run; what later plans are compared with.
-    first: Arc<dyn ExecutionPlan>,
+    first: Plan,
     /// In the order of `EXPLAIN`: parents before their children.
     nodes: Vec<Node>,
     notes: Vec<String>,
@@ -108,7 +83,7 @@ impl Checker {
             nodes.push(Node::new(&plan, path, parent));
         }
         Ok(Self {
-            make_plan,
+            make_plan: Mutex::new(make_plan),
             runner,
             first,
             nodes,
@@ -151,9 +126,14 @@ impl Checker {
         Ok(blame::report(self.nodes, self.notes))
     }
 
+    fn planned(&self) -> BoxFuture<'static, Result<Plan>> {
+        let make_plan = self.make_plan.lock();
+        (make_plan.unwrap_or_else(PoisonError::into_inner))()
+    }
+
     /// The subtree of `number` in a plan that was never run.
-    async fn plan(&self, number: usize) -> Result<Arc<dyn ExecutionPlan>> {
-        let root = self.runner.call((self.make_plan)()).await?;
+    async fn plan(&self, number: usize) -> Result<Plan> {
+        let root = self.runner.call(self.planned()).await?;
         if Arc::ptr_eq(&root, &self.first) {
             return Err(DataFusionError::Execution(
                 "make_plan returned the same plan twice: it has to plan anew each time"
@@ -196,7 +176,7 @@ impl Checker {
             Some(fresh) => fresh.outcome.is_err(),
             None => false,
         };
-        if root_failed && self.nodes[number].hung_below.contains(&Step::Fresh) {
+        if root_failed && self.nodes[number].hung_below.contains(&Part::Fresh) {
             let text = "not run: a node below does not end".to_string();
             self.nodes[number].unchecked = Some(text);
             return Ok(());
@@ -211,247 +191,93 @@ impl Checker {
                 false => format!("cannot run alone: {failure}"),
             });
             if hung {
-                node.hung.insert(Step::Fresh);
+                node.hung.insert(Part::Fresh);
             }
         } else {
             let plan = self.plan(number).await?;
             fresh.observe(&self.runner.run(&plan).await);
             if keep {
-                self.nodes[number].before_change = Some(plan);
+                let before = self.before_change(number, &plan).await?;
+                self.nodes[number].before_change = Some(before);
             }
         }
         self.nodes[number].fresh = Some(fresh);
         Ok(())
     }
 
-    /// Every step over unchanged data.
+    async fn before_change(&self, number: usize, used: &Plan) -> Result<BeforeChange> {
+        let plan = || self.plan(number).boxed();
+        self.ways(&plan).before_change(used).await
+    }
+
+    /// Every way over unchanged data.
     async fn check_copies(&mut self, number: usize) -> Result<()> {
-        let plan = self.plan(number).await?;
         if self.nodes[number].unchecked.is_some() {
             // What can be seen without a run.
+            let plan = self.plan(number).await?;
             match self.runner.reset(&plan).await {
-                Ok(copy) => self.compare_properties(number, &plan, &copy),
+                Ok(copy) => {
+                    let departures = self.other_look(number, &plan, &copy)?;
+                    self.nodes[number].departures(departures);
+                }
                 Err(failure) => self.cannot_be_reset(number, &failure),
             }
             return Ok(());
         }
-        let mut seen = vec![];
-        if !self.skip(number, Step::Reset) {
-            let goes_on = self.check_reset(number, &plan, &mut seen).await?;
-            if !goes_on {
+        let mut ran = vec![];
+        for step in Step::ALL {
+            if self.skip(number, Part::Step(step)) {
+                continue;
+            }
+            let tried = self.try_step(number, step).await?;
+            self.note_hung(number, Part::Step(step), &tried.ran);
+            self.nodes[number].departures(tried.departures);
+            if let Some(failure) = tried.no_copy {
+                self.cannot_be_reset(number, &failure);
                 return Ok(());
             }
+            ran.extend(tried.ran);
         }
-        self.check_two_copies(number, &mut seen).await?;
-        for (step, until) in [
-            (Step::WhileStarted, Until::OnePoll),
-            (Step::WhileHalfWay, Until::FirstBatch),
-        ] {
-            self.check_while_running(number, step, until, &mut seen)
-                .await?;
-        }
-        self.check_made_while_running(number, &mut seen).await?;
-        self.check_cancelled(number, &mut seen).await?;
-        self.judge(number, seen).await?;
-        self.check_by_partition(number, &plan).await
+        self.judge(number, ran).await?;
+        self.check_by_partition(number).await
     }
 
-    /// A copy after the original ran, and a copy of that one. Returns false if there is
-    /// no copy to go on with.
-    async fn check_reset(
-        &mut self,
+    async fn try_step(&self, number: usize, step: Step) -> Result<Tried> {
+        let plan = || self.plan(number).boxed();
+        self.ways(&plan).try_step(step).await
+    }
+
+    fn other_look(
+        &self,
         number: usize,
-        plan: &Arc<dyn ExecutionPlan>,
-        seen: &mut Vec<Seen>,
-    ) -> Result<bool> {
-        let outcome = self.runner.run(plan).await;
-        if let Some(fresh) = &mut self.nodes[number].fresh {
-            fresh.observe(&outcome);
-        }
-        let metrics = counts(plan);
-        let copy = match self.runner.reset(plan).await {
-            Ok(copy) => copy,
-            Err(failure) => {
-                self.cannot_be_reset(number, &failure);
-                return Ok(false);
-            }
-        };
-        self.compare_properties(number, plan, &copy);
-        let filled = filled_metrics(&copy);
-        if !filled.is_empty() {
-            let text = format!("before it ran, it has {}", some_of(filled));
-            self.nodes[number].departs(Promise::Metrics, "reset", text);
-        }
-        let outcome = self.runner.run(&copy).await;
-        self.note_hung(number, Step::Reset, &[&outcome]);
-        seen.push(Seen::alone(Promise::Result, "reset", outcome));
-        let after = counts(plan);
-        let changed = changed_counts(&metrics, &after);
-        if !changed.is_empty() && !self.settles(plan, &after).await {
-            let run = "metrics of the original, after a copy ran";
-            self.nodes[number].departs(Promise::Isolation, run, some_of(changed));
-        }
-        if !self.nodes[number].gave_up() {
-            let outcome = self.run_copy(&copy).await;
-            self.note_hung(number, Step::Reset, &[&outcome]);
-            seen.push(Seen::alone(Promise::Result, "reset of a reset", outcome));
-        }
-        Ok(true)
+        plan: &Plan,
+        copy: &Plan,
+    ) -> Result<Vec<Departure>> {
+        let fresh = || self.plan(number).boxed();
+        let ways = self.ways(&fresh);
+        ways.other_look(ways.look(plan)?, copy)
     }
 
-    /// True if the metrics of `plan`, which is done, stay what they are now when another
-    /// copy runs: then it was the plan's own work in the background that changed them.
-    async fn settles(&self, plan: &Arc<dyn ExecutionPlan>, counts_now: &Counts) -> bool {
-        let outcome = self.run_copy(plan).await;
-        outcome.is_ok() && counts(plan) == *counts_now
+    fn ways<'a>(&'a self, plan: &'a MakeSubtree<'a>) -> Ways<'a> {
+        Ways {
+            plan,
+            part: Arc::clone,
+            runner: &self.runner,
+            slow: &self.runner,
+            elsewhere: |run| run,
+            whole: false,
+        }
     }
 
-    async fn check_two_copies(
-        &mut self,
-        number: usize,
-        seen: &mut Vec<Seen>,
-    ) -> Result<()> {
-        if self.skip(number, Step::TwoCopies) {
-            return Ok(());
-        }
-        let plan = self.plan(number).await?;
-        let copies = (
-            self.runner.reset(&plan).await,
-            self.runner.reset(&plan).await,
-        );
-        let outcomes = match copies {
-            (Ok(one), Ok(other)) => {
-                let (one, other) =
-                    futures::join!(self.runner.run(&one), self.runner.run(&other));
-                [one, other]
-            }
-            (one, other) => [one, other].map(|copy| match copy {
-                Ok(_) => Err(Failure::Error("the other cannot be reset".to_string())),
-                Err(failure) => Err(failure),
-            }),
-        };
-        let [one, other] = &outcomes;
-        self.note_hung(number, Step::TwoCopies, &[one, other]);
-        seen.extend(outcomes.map(|outcome| {
-            Seen::at_once(Promise::AtOnce, "two copies at once", outcome)
-        }));
-        if self.nodes[number].gave_up() {
-            return Ok(());
-        }
-        let outcome = self.runner.run(&plan).await;
-        self.note_hung(number, Step::TwoCopies, &[&outcome]);
-        seen.push(Seen::alone(
-            Promise::Isolation,
-            "the original, run after its copies",
-            outcome,
-        ));
-        Ok(())
-    }
-
-    async fn check_while_running(
-        &mut self,
-        number: usize,
-        step: Step,
-        until: Until,
-        seen: &mut Vec<Seen>,
-    ) -> Result<()> {
-        if self.skip(number, step) {
-            return Ok(());
-        }
-        let plan = self.plan(number).await?;
-        let (copy, original) = match self.runner.start(&plan, until).await {
-            Err(failure) => (None, Err(failure)),
-            Ok(started) => {
-                let copy = self.run_copy(&plan).await;
-                self.note_hung(number, step, &[&copy]);
-                if self.nodes[number].gave_up() {
-                    seen.push(Seen::at_once(
-                        Promise::AtOnce,
-                        "a copy, while the original runs",
-                        copy,
-                    ));
-                    return Ok(());
-                }
-                (Some(copy), self.runner.finish(started).await)
-            }
-        };
-        self.note_hung(number, step, &[&original]);
-        if let Some(outcome) = copy {
-            seen.push(Seen::at_once(
-                Promise::AtOnce,
-                "a copy, while the original runs",
-                outcome,
-            ));
-        }
-        seen.push(Seen::at_once(
-            Promise::Isolation,
-            "the original, while a copy runs",
-            original,
-        ));
-        Ok(())
-    }
-
-    /// A copy that is made while the original runs, and not run itself.
-    async fn check_made_while_running(
-        &mut self,
-        number: usize,
-        seen: &mut Vec<Seen>,
-    ) -> Result<()> {
-        let step = Step::MadeHalfWay;
-        if self.skip(number, step) {
-            return Ok(());
-        }
-        let plan = self.plan(number).await?;
-        let outcome = match self.runner.start(&plan, Until::FirstBatch).await {
-            Err(failure) => Err(failure),
-            Ok(started) => {
-                let _copy = self.runner.reset(&plan).await;
-                self.runner.finish(started).await
-            }
-        };
-        self.note_hung(number, step, &[&outcome]);
-        let run = "the original, a copy made while it runs";
-        seen.push(Seen::at_once(Promise::Isolation, run, outcome));
-        Ok(())
-    }
-
-    async fn check_cancelled(
-        &mut self,
-        number: usize,
-        seen: &mut Vec<Seen>,
-    ) -> Result<()> {
-        if self.skip(number, Step::Cancelled) {
-            return Ok(());
-        }
-        let plan = self.plan(number).await?;
-        let cancelled = match self.runner.start(&plan, Until::FirstBatch).await {
-            Ok(started) => self.runner.cancel(started).await,
-            Err(failure) => Err(failure),
-        };
-        let outcome = match cancelled {
-            Ok(()) => self.run_copy(&plan).await,
-            Err(failure) => Err(failure),
-        };
-        self.note_hung(number, Step::Cancelled, &[&outcome]);
-        seen.push(Seen::alone(
-            Promise::Result,
-            "reset after a cancelled run",
-            outcome,
-        ));
-        Ok(())
-    }
-
-    /// Partition i of copy i, of `plan`, which ran: together they are the whole, if they
+    /// Partition i of copy i, of a plan which ran: together they are the whole, if they
     /// are so for fresh plans.
-    async fn check_by_partition(
-        &mut self,
-        number: usize,
-        plan: &Arc<dyn ExecutionPlan>,
-    ) -> Result<()> {
+    async fn check_by_partition(&mut self, number: usize) -> Result<()> {
+        let plan = &self.plan(number).await?;
         let count = partition_count(plan);
-        if count < 2 || self.skip(number, Step::ByPartition) {
+        if count < 2 || self.skip(number, Part::ByPartition) {
             return Ok(());
         }
+        self.runner.run(plan).await.ok();
         let mut copies = vec![];
         for _ in 0..count {
             match self.runner.reset(plan).await {
@@ -464,7 +290,9 @@ impl Checker {
         let Some(fresh) = self.nodes[number].fresh.clone() else {
             return Ok(());
         };
-        self.note_hung(number, Step::ByPartition, &[&outcome]);
+        if hung(&outcome) {
+            self.nodes[number].hung.insert(Part::ByPartition);
+        }
         if fresh.allows(&outcome) {
             return Ok(());
         }
@@ -486,12 +314,12 @@ impl Checker {
             }
         }
         let run = "each partition of a copy of its own";
-        let text = fresh.beside(&Seen::alone(Promise::Result, run, outcome));
+        let text = fresh.beside(&outcome, false);
         self.nodes[number].departs(Promise::Result, run, text);
         Ok(())
     }
 
-    async fn run_by_partition(&self, plans: &[Arc<dyn ExecutionPlan>]) -> Outcome {
+    async fn run_by_partition(&self, plans: &[Plan]) -> Outcome {
         let mut batches = vec![];
         for (partition, plan) in plans.iter().enumerate() {
             let one = partition..partition + 1;
@@ -505,14 +333,14 @@ impl Checker {
         let Some(plan) = self.nodes[number].before_change.take() else {
             return Ok(());
         };
-        if self.skip(number, Step::Changed) {
+        if self.skip(number, Part::Changed) {
             return Ok(());
         }
         let Some(before) = self.nodes[number].fresh.clone() else {
             return Ok(());
         };
-        let outcome = self.run_copy(&plan).await;
-        self.note_hung(number, Step::Changed, &[&outcome]);
+        let tried = self.after_change(number, plan).await;
+        self.note_hung(number, Part::Changed, &tried.ran);
         let fresh = self.plan(number).await?;
         let fresh = Fresh::new(self.runner.run(&fresh).await, before.agreement);
         if let Err(failure) = &fresh.outcome {
@@ -528,9 +356,12 @@ impl Checker {
             );
         }
         self.nodes[number].fresh = Some(fresh);
-        let run = "reset after the data changed";
-        let seen = Seen::alone(Promise::Result, run, outcome);
-        self.judge(number, vec![seen]).await
+        self.judge(number, tried.ran).await
+    }
+
+    async fn after_change(&self, number: usize, before: BeforeChange) -> Tried {
+        let plan = || self.plan(number).boxed();
+        self.ways(&plan).after_change(before).await
     }
 
     /// What the plan gives when it runs again as it is. It promises nothing.
@@ -541,9 +372,8 @@ impl Checker {
         if fresh.outcome.is_err() {
             return Ok(());
         }
-        let plan = self.plan(0).await?;
-        self.runner.run(&plan).await.ok();
-        let again = self.runner.run(&plan).await;
+        let plan = || self.plan(0).boxed();
+        let again = self.ways(&plan).run_again().await?;
         let text = match fresh.allows(&again) {
             true => "as fresh".to_string(),
             false => beside(&again, &fresh.outcome),
@@ -554,84 +384,71 @@ impl Checker {
         Ok(())
     }
 
-    async fn run_copy(&self, plan: &Arc<dyn ExecutionPlan>) -> Outcome {
-        let copy = self.runner.reset(plan).await?;
-        self.runner.run(&copy).await
-    }
-
-    /// Compares what was seen with what fresh plans give.
-    async fn judge(&mut self, number: usize, seen: Vec<Seen>) -> Result<()> {
+    /// Compares what ran with what fresh plans give.
+    async fn judge(&mut self, number: usize, ran: Vec<Ran>) -> Result<()> {
         let Some(mut fresh) = self.nodes[number].fresh.take() else {
             return Ok(());
         };
-        if seen.iter().any(|seen| !fresh.allows(&seen.outcome)) {
+        let (of_fresh, ran): (Vec<_>, Vec<_>) =
+            ran.into_iter().partition(|ran| ran.way == Way::Fresh);
+        for ran in of_fresh {
+            fresh.observe(&ran.outcome);
+        }
+        if ran.iter().any(|ran| !fresh.allows(&ran.outcome)) {
             for _ in 0..CONFIRMATIONS {
                 let plan = self.plan(number).await?;
                 fresh.observe(&self.runner.run(&plan).await);
             }
         }
         let node = &mut self.nodes[number];
-        let one_copy = seen.iter().find(|seen| seen.promise == Promise::Result);
-        let wrong_alone = one_copy.is_some_and(|seen| !fresh.allows(&seen.outcome));
-        if wrong_alone && seen.iter().any(|seen| seen.promise == Promise::AtOnce) {
+        let at_once = |ran: &Ran| ran.way.promise() == Promise::AtOnce;
+        let one_copy = ran.iter().find(|ran| ran.way.promise() == Promise::Result);
+        let wrong_alone = one_copy.is_some_and(|ran| !fresh.allows(&ran.outcome));
+        if wrong_alone && ran.iter().any(at_once) {
             // It says nothing of running at once.
             node.skipped.insert(Promise::AtOnce);
         }
-        for seen in seen {
-            let counts = seen.promise != Promise::AtOnce || !wrong_alone;
-            if counts && !fresh.allows(&seen.outcome) {
-                node.departs(seen.promise, seen.run, fresh.beside(&seen));
+        for ran in ran {
+            let counts = !at_once(&ran) || !wrong_alone;
+            if counts && !fresh.allows(&ran.outcome) {
+                let text = fresh.beside(&ran.outcome, ran.way.at_once());
+                node.departs(ran.way.promise(), ran.way.name(), text);
             }
         }
         node.fresh = Some(fresh);
         Ok(())
     }
 
-    fn compare_properties(
-        &mut self,
-        number: usize,
-        plan: &Arc<dyn ExecutionPlan>,
-        copy: &Arc<dyn ExecutionPlan>,
-    ) {
-        for ((what, original), (_, copy)) in
-            properties(plan).into_iter().zip(properties(copy))
-        {
-            if original != copy {
-                let text = format!("{copy}, the original's is {original}");
-                self.nodes[number].departs(Promise::Properties, what, text);
-            }
-        }
-    }
-
     fn cannot_be_reset(&mut self, number: usize, failure: &Failure) {
         let node = &mut self.nodes[number];
         node.departs(Promise::Result, "reset", format!("no copy: {failure}"));
         if let Failure::NoEnd(_) = failure {
-            node.hung.extend(Step::OF_COPIES);
+            node.hung.extend(Step::ALL.map(Part::Step));
+            node.hung.extend([Part::ByPartition, Part::Changed]);
         }
         node.skipped.extend(Promise::ALL);
         node.before_change = None;
     }
 
-    /// True if `step` would hang: it did so below, or another one did so here.
-    fn skip(&mut self, number: usize, step: Step) -> bool {
+    /// True if `part` would hang: it did so below, or another one did so here.
+    fn skip(&mut self, number: usize, part: Part) -> bool {
         let node = &mut self.nodes[number];
-        let skip = node.hung_below.contains(&step) || node.gave_up();
+        let skip = node.hung_below.contains(&part) || node.gave_up();
         if skip {
-            node.skipped.extend(step.promises());
+            node.skipped.extend(part.promises());
             // For the nodes above.
-            node.hung_below.insert(step);
+            node.hung_below.insert(part);
         }
         skip
     }
 
-    fn note_hung(&mut self, number: usize, step: Step, outcomes: &[&Outcome]) {
-        if outcomes.iter().any(|outcome| hung(outcome)) {
-            self.nodes[number].hung.insert(step);
+    fn note_hung(&mut self, number: usize, part: Part, ran: &[Ran]) {
+        if ran.iter().any(|ran| hung(&ran.outcome)) {
+            self.nodes[number].hung.insert(part);
         }
     }
 
-    /// Tells the parent which steps hung.
+    /// Tells the parent what hung.
     fn pass_on_hung(&mut self, number: usize) {
         if let Some(parent) = self.nodes[number].parent {
             let node = &self.nodes[number];

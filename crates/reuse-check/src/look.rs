@@ -6,18 +6,24 @@ use std::sync::Arc;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+/// How the text of a scalar subquery in an expression begins.
+pub(crate) const SUBQUERY: &str = "scalar_subquery(";
+
 /// What a copy must have in common with its original, as text: the types have no
 /// equality that would do (two unknown partitionings, for example, are never equal).
-pub(crate) fn properties(plan: &Arc<dyn ExecutionPlan>) -> [(&'static str, String); 10] {
+pub fn properties(plan: &Arc<dyn ExecutionPlan>) -> [(&'static str, String); 10] {
     let it = plan.properties();
     let ordering = match plan.output_ordering() {
-        Some(ordering) => ordering.to_string(),
+        Some(ordering) => without_results(&ordering.to_string()),
         None => "none".to_string(),
     };
     [
         ("name", plan.name().to_string()),
         ("schema", format!("{:?}", plan.schema())),
-        ("partitioning", it.partitioning.to_string()),
+        (
+            "partitioning",
+            without_results(&it.partitioning.to_string()),
+        ),
         ("ordering", ordering),
         ("emission", format!("{:?}", it.emission_type)),
         ("boundedness", format!("{:?}", it.boundedness)),
@@ -26,6 +32,19 @@ pub(crate) fn properties(plan: &Arc<dyn ExecutionPlan>) -> [(&'static str, Strin
         ("fetch", format!("{:?}", plan.fetch())),
         ("number of children", plan.children().len().to_string()),
     ]
+}
+
+/// The text of expressions without the results of scalar subqueries, which are of a run.
+fn without_results(text: &str) -> String {
+    let mut parts = text.split(SUBQUERY);
+    let mut without = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let rest = part.split_once(')').map_or("", |(_, rest)| rest);
+        without += SUBQUERY;
+        without += ")";
+        without += rest;
+    }
+    without
 }
 
 /// Values of a node's metrics by name, summed over its partitions.
@@ -55,7 +74,7 @@ fn is_time(value: &MetricValue) -> bool {
 }
 
 /// What a node has counted, `output_rows 1` and so on, and whether it has times.
-pub(crate) fn filled_metrics(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+pub fn filled_metrics(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let counts = counts(plan).into_iter().filter(|(_, count)| *count != 0);
     let mut filled: Vec<_> = counts
         .map(|(name, count)| format!("{name} {count}"))

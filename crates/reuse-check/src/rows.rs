@@ -19,18 +19,22 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::look::SUBQUERY;
+
 /// Differing rows that are shown of each kind.
 const SHOWN: usize = 3;
 
 /// What a run gave; see the module's documentation.
 #[derive(Clone, Debug)]
-pub(crate) struct Rows {
+pub struct Rows {
     schema: SchemaRef,
     /// Made `sorted`, and turns it back into columns.
     converter: Arc<RowConverter>,
     /// Apart from `sorted`, which a result without columns leaves empty.
     count: usize,
     sorted: Vec<OwnedRow>,
+    /// The same, one partition after the other.
+    given: Vec<OwnedRow>,
     in_order: bool,
 }
 
@@ -51,6 +55,7 @@ impl Rows {
             converter: Arc::clone(&converter),
             count: 0,
             sorted: vec![],
+            given: vec![],
             in_order: true,
             schema,
         };
@@ -67,16 +72,22 @@ impl Rows {
                     .map(|column| comparable(column))
                     .collect::<Result<Vec<_>>>()?;
                 let converted = converter.convert_columns(&columns)?;
-                rows.sorted.extend(converted.iter().map(|row| row.owned()));
+                rows.given.extend(converted.iter().map(|row| row.owned()));
             }
             rows.in_order &= in_order(plan, batches)?;
         }
+        rows.sorted.clone_from(&rows.given);
         rows.sorted.sort_unstable();
         Ok(rows)
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// True if these are the rows of `fresh` one after the other, whatever is declared.
+    pub fn are_one_by_one(&self, fresh: &Rows) -> bool {
+        self.same_types(fresh) && self.given == fresh.given
     }
 
     /// True if these are the rows of `fresh`, in their declared order if they are there.
@@ -228,11 +239,19 @@ fn in_order(plan: &Arc<dyn ExecutionPlan>, batches: &[RecordBatch]) -> Result<bo
     let Some(ordering) = plan.output_ordering() else {
         return Ok(true);
     };
+    // A copy declares its order by expressions of its original, which may not have run.
+    let ordering: Vec<_> = ordering
+        .iter()
+        .take_while(|sort| !sort.expr.to_string().contains(SUBQUERY))
+        .collect();
+    if ordering.is_empty() {
+        return Ok(true);
+    }
     let mut last: Option<OwnedRow> = None;
     for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
         let mut fields = vec![];
         let mut keys = vec![];
-        for sort in ordering.iter() {
+        for sort in &ordering {
             let key = sort.expr.evaluate(batch)?.into_array(batch.num_rows())?;
             if !has_row_form(key.data_type()) {
                 // Text has another order; nothing that sorts has such a key.

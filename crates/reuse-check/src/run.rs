@@ -11,14 +11,14 @@
 //! code of a node runs on the thread that waits: a node that blocks its thread for ever
 //! is no more than a run that does not end.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use datafusion::common::runtime::JoinSet;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 };
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinError;
 
 use crate::rows::{Rows, number};
 
@@ -38,7 +38,7 @@ pub(crate) const STACK_SIZE: usize = 8 << 20;
 /// Why a run gave no rows. Texts are first lines, those of several partitions each kept
 /// once, so that they do not depend on which one failed first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     Error(String),
     Panic(String),
     NoEnd(Duration),
@@ -61,10 +61,10 @@ impl From<DataFusionError> for Failure {
 }
 
 /// What a run gave.
-pub(crate) type Outcome = Result<Rows, Failure>;
+pub type Outcome = Result<Rows, Failure>;
 
 /// `outcome` as it is shown beside what a fresh plan gave, from which it differs.
-pub(crate) fn beside(outcome: &Outcome, fresh: &Outcome) -> String {
+pub fn beside(outcome: &Outcome, fresh: &Outcome) -> String {
     match (outcome, fresh) {
         (Ok(rows), Ok(fresh)) => rows.beside(fresh),
         (Err(failure), Ok(fresh)) => {
@@ -79,7 +79,7 @@ pub(crate) fn beside(outcome: &Outcome, fresh: &Outcome) -> String {
 
 /// How far [`Runner::start`] goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub enum Until {
     /// Each stream is polled once, whatever comes of it.
     OnePoll,
     /// Each stream has given its first batch, or has ended.
@@ -87,34 +87,34 @@ pub(crate) enum Until {
 }
 
 /// A run under way.
-pub(crate) struct Started {
+pub struct Started {
     plan: Arc<dyn ExecutionPlan>,
     partitions: Vec<(Vec<RecordBatch>, SendableRecordBatchStream)>,
 }
 
 /// Runs plans, each within the time limit.
-pub(crate) struct Runner {
+pub struct Runner {
     task: Arc<TaskContext>,
     limit: Duration,
-    runtime: RefCell<Option<Runtime>>,
+    runtime: Mutex<Option<Runtime>>,
 }
 
 impl Runner {
-    pub(crate) fn new(task: Arc<TaskContext>, limit: Duration) -> Self {
+    pub fn new(task: Arc<TaskContext>, limit: Duration) -> Self {
         Self {
             task,
             limit,
-            runtime: RefCell::new(None),
+            runtime: Mutex::new(None),
         }
     }
 
     /// Runs every partition to its end.
-    pub(crate) async fn run(&self, plan: &Arc<dyn ExecutionPlan>) -> Outcome {
+    pub async fn run(&self, plan: &Arc<dyn ExecutionPlan>) -> Outcome {
         self.run_partitions(plan, 0..partition_count(plan)).await
     }
 
     /// Runs some of the partitions to their end.
-    pub(crate) async fn run_partitions(
+    pub async fn run_partitions(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         partitions: Range<usize>,
@@ -124,7 +124,7 @@ impl Runner {
     }
 
     /// The batches of some of the partitions, each run to its end.
-    pub(crate) async fn batches(
+    pub async fn batches(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         partitions: Range<usize>,
@@ -135,7 +135,7 @@ impl Runner {
     }
 
     /// Begins to run every partition.
-    pub(crate) async fn start(
+    pub async fn start(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
         until: Until,
@@ -159,7 +159,7 @@ impl Runner {
     }
 
     /// Runs what was started to its end.
-    pub(crate) async fn finish(&self, started: Started) -> Outcome {
+    pub async fn finish(&self, started: Started) -> Outcome {
         let rest =
             started
                 .partitions
@@ -173,7 +173,7 @@ impl Runner {
     }
 
     /// Drops what was started.
-    pub(crate) async fn cancel(&self, started: Started) -> Result<(), Failure> {
+    pub async fn cancel(&self, started: Started) -> Result<(), Failure> {
         let dropped = started.partitions.into_iter().map(|partition| async {
             drop(partition);
             Ok(())
@@ -182,7 +182,7 @@ impl Runner {
     }
 
     /// A reset copy of `plan`.
-    pub(crate) async fn reset(
+    pub async fn reset(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
     ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
@@ -196,7 +196,7 @@ impl Runner {
     /// # Errors
     ///
     /// Those of `future`; [`DataFusionError::ExecutionJoin`] if it panics.
-    pub(crate) async fn call<T: Send + 'static>(
+    pub async fn call<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
@@ -267,7 +267,7 @@ impl Runner {
     }
 
     fn runtime(&self) -> Result<Handle> {
-        let mut runtime = self.runtime.borrow_mut();
+        let mut runtime = self.lock();
         if runtime.is_none() {
             let built = Builder::new_multi_thread()
                 .enable_all()
@@ -279,8 +279,12 @@ impl Runner {
         Ok(runtime.as_ref().expect("was just built").handle().clone())
     }
 
+    fn lock(&self) -> MutexGuard<'_, Option<Runtime>> {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn drop_runtime(&self) {
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.lock().take() {
             runtime.shutdown_background();
         }
     }

@@ -1,7 +1,6 @@
 //! What counts as the same: how far fresh plans agree on what they give, and whether one of
 //! them might have given what a copy gave.
 
-use crate::report::Promise;
 use crate::rows;
 use crate::run::{Failure, Outcome, beside};
 
@@ -51,11 +50,11 @@ impl Fresh {
         }
     }
 
-    /// What `seen` gave, which these plans do not allow. Says nothing that differs from one
-    /// check to the next.
-    pub(crate) fn beside(&self, seen: &Seen) -> String {
-        match (&seen.outcome, &self.outcome) {
-            (Ok(_), Ok(_)) if seen.at_once => "other rows than a fresh plan".to_string(),
+    /// What `outcome`, which these plans do not allow, is beside theirs. Says nothing that
+    /// differs from one check to the next, as what runs `at_once` with something else does.
+    pub(crate) fn beside(&self, outcome: &Outcome, at_once: bool) -> String {
+        match (outcome, &self.outcome) {
+            (Ok(_), Ok(_)) if at_once => "other rows than a fresh plan".to_string(),
             (Ok(rows), Ok(fresh)) if self.agreement != Agreement::Full => format!(
                 "{}; a fresh plan gives {}",
                 rows::number(rows.count()),
@@ -84,7 +83,7 @@ impl Fresh {
     }
 }
 
-pub(crate) fn same(one: &Outcome, other: &Outcome) -> bool {
+pub fn same(one: &Outcome, other: &Outcome) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => one.are(other),
         (Err(one), Err(other)) => one == other,
@@ -94,32 +93,4 @@ pub(crate) fn same(one: &Outcome, other: &Outcome) -> bool {
 
 pub(crate) fn hung(outcome: &Outcome) -> bool {
     matches!(outcome, Err(Failure::NoEnd(_)))
-}
-
-/// One run that was to give what a fresh plan gives.
-pub(crate) struct Seen {
-    pub(crate) promise: Promise,
-    pub(crate) run: &'static str,
-    pub(crate) outcome: Outcome,
-    /// True if something else ran at the same time, so that what is wrong with the rows
-    /// differs from one check to the next.
-    at_once: bool,
-}
-
-impl Seen {
-    pub(crate) fn alone(promise: Promise, run: &'static str, outcome: Outcome) -> Self {
-        Self {
-            promise,
-            run,
-            outcome,
-            at_once: false,
-        }
-    }
-
-    pub(crate) fn at_once(promise: Promise, run: &'static str, outcome: Outcome) -> Self {
-        Self {
-            at_once: true,
-            ..Self::alone(promise, run, outcome)
-        }
-    }
 }

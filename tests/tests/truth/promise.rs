@@ -1,4 +1,9 @@
 //! What a reset copy promises, and whether one shape under one setting keeps it.
+//!
+//! The kit (`reuse-check`) runs a plan and its copies in every way and looks at them. Here is
+//! what a user of it cannot ask: that runs at the same time read different data, that the
+//! right rows come from a plan of one partition without dynamic filters, and what becomes of
+//! the dynamic filters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,20 +13,22 @@ use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use reuse_tests::inspect::{
-    Filter, changed_properties, filters, ids, links, metrics, nodes_with_metrics,
-    output_rows, pruned, show, spills,
+use futures::FutureExt;
+use reuse_check::Promise;
+use reuse_check::engine::{
+    Failure, Outcome, Plan, Ran, Runner, Step, Tried, Way, Ways, beside, same,
 };
-use reuse_tests::run::{Outcome, reset, run, start};
+use reuse_tests::inspect::{Filter, filters, ids, links, output_rows, pruned, spills};
 use reuse_tests::settings::Settings;
 use reuse_tests::tables::{Memory, Tables};
 use reuse_tests::version::{Version, at};
 
 use super::shapes::{Case, Setting};
 
-type Plan = Arc<dyn ExecutionPlan>;
+/// Time after which a run counts as one that does not end. The longest here takes well under
+/// a second.
+pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The columns of the table, with what each cell of them says. `P` is a plan, `R(P)` a
 /// reset copy of it.
@@ -33,7 +40,7 @@ pub const PROMISES: &[(&str, &str)] = &[
     ("reset", "P ran; rows of R(P)"),
     (
         "again",
-        "rows of a second R(P), and of R(R(P)) after R(P) ran",
+        "P ran; rows of a second R(P), and of R(R(P)) after R(P) ran",
     ),
     ("unused", "P has not run; rows of R(P)"),
     ("after", "rows of P itself after its copies ran"),
@@ -44,11 +51,11 @@ pub const PROMISES: &[(&str, &str)] = &[
     ("midway", "P half read, R(P) made; rows of P and of R(P)"),
     (
         "beside",
-        "P half read while R(P) runs on other data; rows of both",
+        "P begun, or half read, while R(P) runs on other data; rows of both",
     ),
     (
         "both",
-        "two copies at the same time on different data; rows of both",
+        "two copies at the same time on different data, before P ran and after; rows",
     ),
     ("half", "P dropped half way; rows of R(P)"),
     (
@@ -63,8 +70,11 @@ pub const PROMISES: &[(&str, &str)] = &[
         "empty",
         "R(P)'s metrics are empty, and after its run those of one run",
     ),
-    ("kept", "P's metrics after copies ran on other data"),
-    ("bounds", "the bounds of P's dynamic filters after that"),
+    ("kept", "P's metrics after a copy ran"),
+    (
+        "bounds",
+        "the bounds of P's dynamic filters after copies ran on other data",
+    ),
     (
         "filter",
         "dynamic filters of R(P) are its own, linked as in P",
@@ -143,23 +153,22 @@ impl Cell {
         }
     }
 
-    fn of(got: &Outcome, right: &Outcome) -> Self {
-        if got == right {
-            return Self::RIGHT;
-        }
-        let rows = |outcome: &Outcome| match outcome {
-            Outcome::Rows(rows) => rows.len(),
-            Outcome::RowCount(rows) => *rows,
-            _ => 0,
-        };
-        Self(match got {
-            Outcome::NoEnd => 'H',
-            Outcome::Panic(_) => 'P',
-            Outcome::Error(_) => 'E',
-            got if rows(got) == 0 => '0',
-            got if rows(got) < rows(right) => 'L',
-            got if rows(got) > rows(right) => 'M',
-            _ => 'W',
+    fn of(case: &Case, got: &Outcome, right: &Outcome) -> Self {
+        Self(match (got, right) {
+            (Ok(got), Ok(right)) if case.one_by_one && got.are_one_by_one(right) => {
+                return Self::RIGHT;
+            }
+            (got, right) if !case.one_by_one && same(got, right) => return Self::RIGHT,
+            (Ok(got), Ok(right)) if case.rows_open && got.count() == right.count() => {
+                return Self::RIGHT;
+            }
+            (Err(Failure::NoEnd(_)), _) => 'H',
+            (Err(Failure::Panic(_)), _) => 'P',
+            (Err(Failure::Error(_)), _) => 'E',
+            (Ok(got), _) if got.count() == 0 => '0',
+            (Ok(got), Ok(right)) if got.count() < right.count() => 'L',
+            (Ok(got), Ok(right)) if got.count() == right.count() => 'W',
+            (Ok(_), _) => 'M',
         })
     }
 }
@@ -204,9 +213,9 @@ impl Row {
     }
 
     /// Compares rows.
-    fn rows(&mut self, promise: usize, got: &Outcome, right: &Outcome) {
-        let cell = Cell::of(got, right);
-        self.put(promise, cell, || format!("{got}; right: {right}"));
+    fn rows(&mut self, promise: usize, case: &Case, got: &Outcome, right: &Outcome) {
+        let cell = Cell::of(case, got, right);
+        self.put(promise, cell, || beside(got, right));
     }
 
     /// Says whether something is as it must be.
@@ -259,9 +268,8 @@ impl Trial {
             at(version, async {
                 let session = self.session(&settings).await?;
                 let plan = (self.case.part)(&self.plan(&session).await?);
-                Ok::<_, datafusion::error::DataFusionError>(
-                    self.run(&plan, &session.task_ctx()).await,
-                )
+                let outcome = runner(session.task_ctx()).run(&plan).await;
+                Ok::<_, datafusion::error::DataFusionError>(outcome)
             })
             .await
         };
@@ -280,154 +288,160 @@ impl Trial {
     async fn row(&self, setting: &Setting, right: &Right) -> Result<Row> {
         let mut row = Row::new(self.case.name, setting.label);
         let session = self.session(&setting.settings).await?;
-        let task = &session.task_ctx();
-        let plan = || self.plan(&session);
-        let part = self.case.part;
-        let Right {
-            first,
-            files,
-            changed,
-        } = right;
-
-        // A fresh plan, and one without dynamic filters to see what these prune.
-        let fresh = plan().await?;
-        let (display, fresh_filters) = (show(&part(&fresh)), filters(&part(&fresh))?);
-        row.rows(FRESH, &self.run(&part(&fresh), task).await, first);
-        if self.case.spills {
-            let spills = spills(&fresh)?;
-            assert!(
-                spills > 0,
-                "{}: a fresh plan spills nothing",
-                self.case.name
-            );
-        }
-        let fresh_rows = output_rows(&part(&fresh));
-        let without = self.pruned_without(setting, &fresh).await?;
-
-        // P, run, and its copies.
-        let p = plan().await?;
-        self.run(&p, task).await;
-        let kept = (settled(&p).await?, filter_texts(&p)?);
-        if let Some(copy) = self.copy(&p, RESET, &mut row) {
-            let changed = changed_properties(&part(&plan().await?), &copy);
-            row.holds(LOOK, changed.is_empty(), || format!("other {changed:?}"));
-            let text = show(&copy);
-            row.holds(LOOK, text == display, || {
-                format!("{text}; before: {display}")
-            });
-            let with = nodes_with_metrics(&copy);
-            row.holds(EMPTY, with.is_empty(), || format!("in {with:?}"));
-            self.own_filters(&p, &copy, &fresh_filters, &mut row)?;
-
-            row.rows(RESET, &self.run(&copy, task).await, first);
-            let rows = output_rows(&copy);
-            row.holds(EMPTY, rows == fresh_rows, || {
-                format!("{rows:?} output rows; right: {fresh_rows:?}")
-            });
-            // Whether or not its metrics started empty.
-            if let Some(without) = without
-                && let Some(copy) = self.copy(&p, PRUNES, &mut row)
-            {
-                let counted = pruned(&copy)?;
-                self.run(&copy, task).await;
-                let got = pruned(&copy)? - counted;
-                row.holds(PRUNES, got > without, || {
-                    format!("{got}, without dynamic filters {without}")
-                });
-            }
-            self.pushed_again(&p, &session, first, &mut row).await?;
-            if let Some(second) = self.copy(&p, AGAIN, &mut row) {
-                row.rows(AGAIN, &self.run(&second, task).await, first);
-            }
-            if let Some(third) = self.again(&copy, &mut row) {
-                row.rows(AGAIN, &self.run(&third, task).await, first);
-            }
-        }
-        if let (Some(one), Some(two)) =
-            (self.copy(&p, BOTH, &mut row), self.copy(&p, BOTH, &mut row))
-        {
-            let one = at(Version::First, self.run(&one, task));
-            let two = at(Version::Changed, self.run(&two, task));
-            let (one, two) = tokio::join!(one, two);
-            row.rows(BOTH, &one, first);
-            row.rows(BOTH, &two, files);
-        }
-        let now = (settled(&p).await?, filter_texts(&p)?);
-        let nodes = kept.0.iter().zip(&now.0).filter(|(was, is)| was != is);
-        let nodes: Vec<_> = nodes.map(|(was, _)| was.split(':').next()).collect();
-        row.holds(KEPT, nodes.is_empty(), || {
-            format!("other metrics of {nodes:?}")
-        });
-        self.bounds(&kept.1, &now.1, &mut row);
-        let bare = self.run(&p, task).await;
-        let panics = matches!(bare, Outcome::Panic(_) | Outcome::NoEnd);
-        let cell = if panics {
-            Cell::of(&bare, first)
-        } else {
-            Cell::RIGHT
+        let plan = || self.plan(&session).boxed();
+        let ways = Ways {
+            plan: &plan,
+            part: self.case.part,
+            runner: &runner(session.task_ctx()),
+            slow: &runner(small_batches(&session)?),
+            elsewhere: |run| at(Version::Changed, run).boxed(),
+            whole: true,
         };
-        row.put(BARE, cell, || bare.to_string());
-
-        // P, not run, and its copy.
-        let p = plan().await?;
-        let kept = filter_texts(&p)?;
-        if let Some(copy) = self.copy(&p, UNUSED, &mut row) {
-            row.rows(UNUSED, &self.run(&copy, task).await, first);
-            if let Some(without) = without {
-                let got = pruned(&copy)?;
-                row.holds(PRUNES, got > without, || {
-                    format!("P unused: {got}, without dynamic filters {without}")
-                });
+        for step in Step::ALL {
+            let tried = ways.try_step(step).await?;
+            if step == Step::Reset {
+                self.copy_looks(&tried, &mut row);
             }
-            self.bounds(&kept, &filter_texts(&p)?, &mut row);
-            row.rows(AFTER, &self.run(&part(&p), task).await, first);
+            self.ran(&tried, right, &mut row);
         }
-
-        // P, under way.
-        let slow = &small_batches(&session)?;
-        let p = plan().await?;
-        match start(&part(&p), slow).await {
-            Ok(started) => {
-                let copy = self.copy(&p, MIDWAY, &mut row);
-                row.rows(MIDWAY, &started.finish(self.case.order).await, first);
-                if let Some(copy) = copy {
-                    row.rows(MIDWAY, &self.run(&copy, task).await, first);
-                }
+        let bare = ways.run_again().await?;
+        let cell = match &bare {
+            Err(Failure::Panic(_) | Failure::NoEnd(_)) => {
+                Cell::of(&self.case, &bare, &right.first)
             }
-            Err(outcome) => row.rows(MIDWAY, &outcome, first),
-        }
-        let p = plan().await?;
-        match start(&part(&p), slow).await {
-            Ok(started) => {
-                if let Some(copy) = self.copy(&p, BESIDE, &mut row) {
-                    let copy = at(Version::Changed, self.run(&copy, task)).await;
-                    row.rows(BESIDE, &copy, files);
-                }
-                row.rows(BESIDE, &started.finish(self.case.order).await, first);
-            }
-            Err(outcome) => row.rows(BESIDE, &outcome, first),
-        }
-        let p = plan().await?;
-        drop(start(&part(&p), slow).await);
-        if let Some(copy) = self.copy(&p, HALF, &mut row) {
-            row.rows(HALF, &self.run(&copy, task).await, first);
-        }
+            _ => Cell::RIGHT,
+        };
+        row.put(BARE, cell, || beside(&bare, &right.first));
+        self.dynamic_filters(setting, &session, &ways, right, &mut row)
+            .await?;
 
-        // The data changed after the run.
         let used = plan().await?;
-        self.run(&used, task).await;
-        let before = self.copy(&plan().await?, CHANGE, &mut row);
+        ways.runner.run(&used).await.ok();
+        let before = ways.before_change(&used).await?;
         self.set(Version::Changed);
-        let copy = self.copy(&used, CHANGE, &mut row);
-        for copy in [copy, before].into_iter().flatten() {
-            let outcome = at(Version::Changed, self.run(&copy, task)).await;
-            row.rows(CHANGE, &outcome, changed);
-        }
+        let tried = ways.after_change(before).await;
         self.set(Version::First);
-        if row.cells[CHANGE] == Cell::RIGHT && changed == first {
+        self.ran(&tried, right, &mut row);
+        let same = Cell::of(&self.case, &right.changed, &right.first);
+        if [row.cells[CHANGE], same] == [Cell::RIGHT; 2] {
             row.cells[CHANGE] = Cell::SAME;
         }
         Ok(row)
+    }
+
+    /// Compares the rows of what ran.
+    fn ran(&self, tried: &Tried, right: &Right, row: &mut Row) {
+        for ran in &tried.ran {
+            let column = match ran.way {
+                // In `dynamic_filters`.
+                Way::Fresh => continue,
+                Way::Reset => RESET,
+                Way::SecondReset | Way::ResetOfReset => AGAIN,
+                Way::Unused => UNUSED,
+                Way::After => AFTER,
+                Way::OneCopy | Way::OtherCopy => BOTH,
+                Way::Beside | Way::OriginalBeside => BESIDE,
+                Way::OriginalMidway | Way::Midway => MIDWAY,
+                Way::Cancelled => HALF,
+                Way::Changed | Way::BeforeChange => CHANGE,
+            };
+            let right = match ran.way {
+                Way::Changed | Way::BeforeChange => &right.changed,
+                way if way.is_elsewhere() => &right.files,
+                _ => &right.first,
+            };
+            row.rows(column, &self.case, &ran.outcome, right);
+        }
+    }
+
+    /// What else the copy of a plan that ran shows.
+    fn copy_looks(&self, tried: &Tried, row: &mut Row) {
+        if let Some(failure) = &tried.no_copy {
+            row.put(RESET, Cell('E'), || format!("reset: {failure}"));
+            return;
+        }
+        for column in [LOOK, EMPTY, KEPT] {
+            row.put(column, Cell::RIGHT, String::new);
+        }
+        for departure in &tried.departures {
+            let column = match departure.promise {
+                Promise::Properties => LOOK,
+                Promise::Metrics => EMPTY,
+                _ => KEPT,
+            };
+            row.put(column, Cell::BROKEN, || {
+                format!("{}: {}", departure.run, departure.text)
+            });
+        }
+        let ran = tried.ran.iter().find(|ran| ran.way == Way::Reset);
+        if let Some(Ran {
+            outcome: Ok(rows),
+            plan: Some(plan),
+            ..
+        }) = ran
+            && let Some(counted) = output_rows(plan)
+        {
+            row.holds(EMPTY, counted == rows.count(), || {
+                format!("{counted} output rows; right: {}", rows.count())
+            });
+        }
+    }
+
+    /// A fresh plan, and one without dynamic filters to see what these prune; then a plan
+    /// that ran and one that did not, and the filters of their copies.
+    async fn dynamic_filters(
+        &self,
+        setting: &Setting,
+        session: &SessionContext,
+        ways: &Ways<'_>,
+        right: &Right,
+        row: &mut Row,
+    ) -> Result<()> {
+        let (runner, part) = (ways.runner, self.case.part);
+        let fresh = part(&self.plan(session).await?);
+        let fresh_filters = filters(&fresh)?;
+        let outcome = runner.run(&fresh).await;
+        row.rows(FRESH, &self.case, &outcome, &right.first);
+        assert!(
+            !self.case.spills || spills(&fresh)? > 0,
+            "{}: a fresh plan spills nothing",
+            self.case.name
+        );
+        let without = self.pruned_without(setting, &fresh).await?;
+
+        let p = self.plan(session).await?;
+        runner.run(&p).await.ok();
+        let kept = filter_texts(&p)?;
+        let (copy, second) =
+            (runner.reset(&part(&p)).await, runner.reset(&part(&p)).await);
+        // Why there is no copy is in other columns.
+        if let (Ok(copy), Ok(second)) = (copy, second) {
+            self.own_filters(&p, [&copy, &second], &fresh_filters, row)?;
+            // Whether or not its metrics started empty.
+            let counted = pruned(&copy)?;
+            runner.run(&copy).await.ok();
+            self.prunes("", pruned(&copy)? - counted, without, row);
+            self.pushed_again(&p, session, runner, right, row).await?;
+            at(Version::Changed, runner.run(&second)).await.ok();
+            self.bounds(&kept, &filter_texts(&p)?, row);
+        }
+
+        let p = self.plan(session).await?;
+        let kept = filter_texts(&p)?;
+        if let Ok(copy) = runner.reset(&part(&p)).await {
+            runner.run(&copy).await.ok();
+            self.prunes("P unused: ", pruned(&copy)?, without, row);
+            self.bounds(&kept, &filter_texts(&p)?, row);
+        }
+        Ok(())
+    }
+
+    fn prunes(&self, of: &str, got: usize, without: Option<usize>, row: &mut Row) {
+        if let Some(without) = without {
+            row.holds(PRUNES, got > without, || {
+                format!("{of}{got}, without dynamic filters {without}")
+            });
+        }
     }
 
     /// What a plan prunes without dynamic filters, if `fresh`, which ran, pruned more.
@@ -445,7 +459,7 @@ impl Trial {
         };
         let session = self.session(&off).await?;
         let plan = self.plan(&session).await?;
-        self.run(&plan, &session.task_ctx()).await;
+        runner(session.task_ctx()).run(&plan).await.ok();
         let without = pruned(&plan)?;
         // Not under every setting; see `rows`.
         Ok((pruned(fresh)? > without).then_some(without))
@@ -464,7 +478,8 @@ impl Trial {
         &self,
         p: &Plan,
         session: &SessionContext,
-        right: &Outcome,
+        runner: &Runner,
+        right: &Right,
         row: &mut Row,
     ) -> Result<()> {
         let push = |plan| {
@@ -480,7 +495,7 @@ impl Trial {
         if filters(p)?.is_empty() || orphans(&(self.case.part)(p))? > 0 {
             return Ok(());
         }
-        let Some(copy) = self.copy(p, PUSH, row) else {
+        let Ok(copy) = runner.reset(&(self.case.part)(p)).await else {
             return Ok(());
         };
         let copy = push(copy)?;
@@ -488,7 +503,8 @@ impl Trial {
         row.holds(PUSH, lost == 0, || {
             format!("{lost} filters without a producer")
         });
-        row.rows(PUSH, &self.run(&copy, &session.task_ctx()).await, right);
+        let outcome = runner.run(&copy).await;
+        row.rows(PUSH, &self.case, &outcome, &right.first);
         Ok(())
     }
 
@@ -497,7 +513,7 @@ impl Trial {
     fn own_filters(
         &self,
         p: &Plan,
-        copy: &Plan,
+        [copy, second]: [&Plan; 2],
         fresh: &[Filter],
         row: &mut Row,
     ) -> Result<()> {
@@ -505,8 +521,7 @@ impl Trial {
         if fresh.is_empty() && of_copy.is_empty() {
             return Ok(());
         }
-        let second = filters(&self.copy_of(p)?)?;
-        for other in [&filters(p)?, &second] {
+        for other in [&filters(p)?, &filters(second)?] {
             let shared: Vec<_> =
                 ids(&of_copy).intersection(&ids(other)).copied().collect();
             row.holds(FILTER, shared.is_empty(), || format!("shared {shared:?}"));
@@ -535,57 +550,19 @@ impl Trial {
         (self.case.change)(plan.create_physical_plan().await?)
     }
 
-    pub async fn run(&self, plan: &Plan, task: &Arc<TaskContext>) -> Outcome {
-        run(plan, task, self.case.order).await
-    }
-
     pub fn set(&self, version: Version) {
         for table in &self.memory {
             table.set(version);
         }
     }
+}
 
-    fn copy_of(&self, p: &Plan) -> Result<Plan> {
-        reset(&(self.case.part)(p))
-    }
-
-    /// A reset copy, or why there is none.
-    fn copy(&self, p: &Plan, promise: usize, row: &mut Row) -> Option<Plan> {
-        match self.copy_of(p) {
-            Ok(copy) => Some(copy),
-            Err(error) => {
-                row.put(promise, Cell('E'), || format!("reset: {error}"));
-                None
-            }
-        }
-    }
-
-    fn again(&self, copy: &Plan, row: &mut Row) -> Option<Plan> {
-        let again = reset(copy);
-        if let Err(error) = &again {
-            row.put(AGAIN, Cell('E'), || format!("reset: {error}"));
-        }
-        again.ok()
-    }
+pub fn runner(task: Arc<TaskContext>) -> Runner {
+    Runner::new(task, TIME_LIMIT)
 }
 
 fn filter_texts(plan: &Plan) -> Result<Vec<String>> {
     Ok(filters(plan)?.into_iter().map(|it| it.text).collect())
-}
-
-/// The counts of a plan that ran: tasks whose rows nobody asked for any more may take a
-/// moment to end.
-async fn settled(plan: &Plan) -> Result<Vec<String>> {
-    let mut counts = metrics(plan)?;
-    for _ in 0..100 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-        let now = metrics(plan)?;
-        if now == counts {
-            break;
-        }
-        counts = now;
-    }
-    Ok(counts)
 }
 
 /// Runs with this take long enough to be interrupted.

@@ -10,14 +10,15 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, common::collect,
 };
 use futures::StreamExt;
-use reuse_tests::inspect::{nodes_with_metrics, output_rows};
+use reuse_check::engine::{Outcome, beside, filled_metrics, same};
+use reuse_tests::inspect::output_rows;
 use reuse_tests::is_released;
-use reuse_tests::run::{Outcome, reset};
+use reuse_tests::run::reset;
 use reuse_tests::version::{Version, at};
 
 use crate::snapshot::assert_snapshot;
 
-use super::promise::Trial;
+use super::promise::{Trial, runner};
 use super::shapes::{self, FOUR, FOUR_OWN, Setting};
 
 /// Shapes that keep something of a run, each something else.
@@ -83,24 +84,27 @@ async fn bare_reruns() -> Result<()> {
 /// Over the same data, and over changed data.
 async fn rerun(trial: &Trial, setting: &Setting) -> Result<String> {
     let session = trial.session(&setting.settings).await?;
-    let task = session.task_ctx();
-    let beside = |outcome: Outcome, fresh: &Outcome| match outcome == *fresh {
+    let runner = runner(session.task_ctx());
+    let text = |outcome: Outcome, fresh: &Outcome| match same(&outcome, fresh) {
         true => "as fresh".to_string(),
-        false => outcome.to_string(),
+        false => beside(&outcome, fresh),
     };
     let plan = trial.plan(&session).await?;
-    let first = trial.run(&plan, &task).await;
-    let same = beside(trial.run(&plan, &task).await, &first);
+    let first = runner.run(&plan).await;
+    let unchanged = text(runner.run(&plan).await, &first);
 
     let plan = trial.plan(&session).await?;
-    trial.run(&plan, &task).await;
+    runner.run(&plan).await.ok();
     trial.set(Version::Changed);
     let fresh = trial.plan(&session).await?;
-    let fresh = at(Version::Changed, trial.run(&fresh, &task)).await;
-    let changed = at(Version::Changed, trial.run(&plan, &task)).await;
+    let fresh = at(Version::Changed, runner.run(&fresh)).await;
+    let changed = at(Version::Changed, runner.run(&plan)).await;
     trial.set(Version::First);
-    assert_ne!(fresh, first, "the data does not change");
-    Ok(format!("{same}; data changed: {}", beside(changed, &fresh)))
+    assert!(!same(&fresh, &first), "the data does not change");
+    Ok(format!(
+        "{unchanged}; data changed: {}",
+        text(changed, &fresh)
+    ))
 }
 
 /// A copy after one partition alone was executed and its first batch read.
@@ -111,17 +115,22 @@ async fn reset_after_one_partition() -> Result<()> {
         let trial = trial(name)?;
         for setting in &trial.case.settings {
             let session = trial.session(&setting.settings).await?;
-            let task = session.task_ctx();
+            let runner = runner(session.task_ctx());
             let fresh = trial.plan(&session).await?;
-            let fresh = trial.run(&fresh, &task).await;
+            let fresh = runner.run(&fresh).await;
             let p = trial.plan(&session).await?;
             let mut stream = p.execute(0, session.task_ctx())?;
             // Some joins wait for all of their partitions.
             let first = tokio::time::timeout(WAITS, stream.next()).await;
             begun += usize::from(matches!(first, Ok(Some(Ok(_)))));
             drop(stream);
-            let copy = trial.run(&reset(&p)?, &task).await;
-            assert_eq!(copy, fresh, "{name}, {}", setting.label);
+            let copy = runner.run(&reset(&p)?).await;
+            let label = setting.label;
+            assert!(
+                same(&copy, &fresh),
+                "{name}, {label}: {}",
+                beside(&copy, &fresh)
+            );
         }
     }
     assert!(begun >= BARE.len(), "{begun} plans gave a first batch");
@@ -134,18 +143,18 @@ async fn metrics_of_a_copy_of_a_copy() -> Result<()> {
     let trial = trial("scan of Parquet files")?;
     for setting in &trial.case.settings {
         let session = trial.session(&setting.settings).await?;
-        let task = session.task_ctx();
+        let runner = runner(session.task_ctx());
         let p = trial.plan(&session).await?;
         let copy = reset(&p)?;
         let second = reset(&copy)?;
         for plan in [&p, &copy, &second] {
             assert_eq!(output_rows(plan), None, "{}", setting.label);
-            trial.run(plan, &task).await;
+            runner.run(plan).await.ok();
         }
         for plan in [&p, &copy, &second, &p] {
             assert_eq!(output_rows(plan), Some(2000), "{}", setting.label);
         }
-        assert!(nodes_with_metrics(&reset(&second)?).is_empty());
+        assert_eq!(filled_metrics(&reset(&second)?), [""; 0]);
     }
     Ok(())
 }
@@ -166,7 +175,7 @@ async fn one_partition_of_each_copy() -> Result<()> {
         let trial = trial(name)?;
         let session = trial.session(&setting.settings).await?;
         let p = trial.plan(&session).await?;
-        let Outcome::Rows(rows) = trial.run(&p, &session.task_ctx()).await else {
+        let Ok(rows) = runner(session.task_ctx()).run(&p).await else {
             panic!("{name} fails");
         };
         let count = p.output_partitioning().partition_count();
@@ -186,7 +195,7 @@ async fn one_partition_of_each_copy() -> Result<()> {
         let label = setting.label;
         assert_eq!(copies, anew, "{name}, {label}");
         let sum: usize = copies.iter().sum();
-        assert_eq!(sum == rows.len(), whole, "{name}, {label}: {sum} rows");
+        assert_eq!(sum == rows.count(), whole, "{name}, {label}: {sum} rows");
     }
     Ok(())
 }

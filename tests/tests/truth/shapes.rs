@@ -19,7 +19,7 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use reuse_tests::nodes::{plain_above_leaves, rebuilt, wrapped};
-use reuse_tests::settings::{Order, Settings};
+use reuse_tests::settings::Settings;
 use reuse_tests::tables::{Format, Memory, Tables, batch, parts, turned};
 
 /// A setting under a name short enough for the table.
@@ -118,7 +118,11 @@ pub struct Case {
     pub name: &'static str,
     pub sql: String,
     pub source: Source,
-    pub order: Order,
+    /// The query leaves open which rows it returns: only their number counts.
+    pub rows_open: bool,
+    /// The query orders by a key that cannot be evaluated outside of its run, and leaves no
+    /// ties: the rows are compared one by one.
+    pub one_by_one: bool,
     pub settings: Vec<Setting>,
     /// An option that the query cannot be planned without.
     pub option: Option<(&'static str, &'static str)>,
@@ -138,7 +142,8 @@ impl Case {
             name,
             sql: sql.to_string(),
             source: Source::Own,
-            order: Order::Any,
+            rows_open: false,
+            one_by_one: false,
             settings: settings.to_vec(),
             option: None,
             prunes: false,
@@ -148,13 +153,13 @@ impl Case {
         }
     }
 
-    fn ordered(mut self) -> Self {
-        self.order = Order::Kept;
+    fn rows_open(mut self) -> Self {
+        self.rows_open = true;
         self
     }
 
-    fn rows_open(mut self) -> Self {
-        self.order = Order::RowsOpen;
+    fn one_by_one(mut self) -> Self {
+        self.one_by_one = true;
         self
     }
 
@@ -408,8 +413,7 @@ fn aggregates() -> Vec<Case> {
             "group by, sorted input",
             "SELECT k, max(v) AS m FROM sorted GROUP BY k ORDER BY k LIMIT 20",
             USUAL,
-        )
-        .ordered(),
+        ),
         Case::new(
             "grouping sets",
             "SELECT g, k % 2 AS d, sum(k) AS s FROM mem GROUP BY ROLLUP (g, k % 2)",
@@ -459,8 +463,7 @@ fn aggregates() -> Vec<Case> {
                     Settings::new(4, true).with(&[TOPK_AGGREGATION, SPLIT, ROWS]),
                 ),
             ],
-        )
-        .ordered(),
+        ),
         Case::new(
             "distinct with a limit",
             "SELECT DISTINCT g FROM big LIMIT 4",
@@ -483,8 +486,7 @@ fn aggregates() -> Vec<Case> {
             "window over sorted files",
             "SELECT k, sum(v) OVER (ORDER BY k) AS s FROM sorted ORDER BY k LIMIT 50",
             USUAL,
-        )
-        .ordered(),
+        ),
         Case::new(
             "window over streams",
             "SELECT k, count(*) OVER (PARTITION BY g ORDER BY k) AS n FROM stream \
@@ -529,114 +531,112 @@ fn sorts() -> Vec<Case> {
             "sort, memory",
             "SELECT g, k FROM mem WHERE k < 10 ORDER BY g, k DESC",
             USUAL,
-        )
-        .ordered(),
+        ),
         Case::new(
             "sort, Parquet",
             "SELECT v, k FROM big WHERE k % 100 = 0 ORDER BY v DESC",
             USUAL,
-        )
-        .ordered(),
-        Case::new("merge of sorted files", "SELECT k, v FROM sorted ORDER BY k", USUAL)
-            .ordered(),
-        Case::new("TopK, memory", "SELECT k, g FROM mem ORDER BY g, k LIMIT 3", USUAL)
-            .ordered(),
-        Case::new("TopK, CSV", "SELECT k, g FROM lines ORDER BY k DESC LIMIT 3", USUAL)
-            .ordered(),
-        Case::new("TopK, streams", "SELECT k, g FROM stream ORDER BY g, k LIMIT 3", USUAL)
-            .ordered(),
-        Case::new("TopK of 1, Parquet", "SELECT v FROM big ORDER BY k LIMIT 1", FILTERED)
-            .ordered(),
+        ),
+        Case::new(
+            "merge of sorted files",
+            "SELECT k, v FROM sorted ORDER BY k",
+            USUAL,
+        ),
+        Case::new(
+            "TopK, memory",
+            "SELECT k, g FROM mem ORDER BY g, k LIMIT 3",
+            USUAL,
+        ),
+        Case::new(
+            "TopK, CSV",
+            "SELECT k, g FROM lines ORDER BY k DESC LIMIT 3",
+            USUAL,
+        ),
+        Case::new(
+            "TopK, streams",
+            "SELECT k, g FROM stream ORDER BY g, k LIMIT 3",
+            USUAL,
+        ),
+        Case::new(
+            "TopK of 1, Parquet",
+            "SELECT v FROM big ORDER BY k LIMIT 1",
+            FILTERED,
+        ),
         Case::new(
             "TopK of 3, Parquet",
             "SELECT k, v FROM big ORDER BY k LIMIT 3",
             &[ONE, FOUR, FOUR_OFF],
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK of 3, Parquet rows",
             "SELECT k, v FROM big ORDER BY k LIMIT 3",
             &[ONE_ROWS, FOUR_ROWS],
         )
-        .ordered()
         .prunes(),
         Case::new(
             "TopK of sorted files, backwards",
             "SELECT k, v FROM sorted ORDER BY k DESC LIMIT 3",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK with an offset",
             "SELECT k, v FROM big ORDER BY k DESC LIMIT 3 OFFSET 2",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK by two keys",
             "SELECT g, k FROM big ORDER BY g DESC, k LIMIT 4",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK by text",
             "SELECT s, a FROM multi ORDER BY s DESC, a LIMIT 4",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK under a projection",
             "SELECT x.n, x.w FROM (SELECT v AS w, k AS n FROM big) x ORDER BY x.n LIMIT 2",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK of a computed key",
             "SELECT x.n, x.v FROM (SELECT v, k * 2 + 1 AS n FROM big) x ORDER BY x.n LIMIT 2",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK over a union",
             "SELECT n, o FROM (SELECT k AS n, v AS o FROM big UNION ALL \
              SELECT a, b FROM multi UNION ALL SELECT k, g FROM mem) u ORDER BY n, o LIMIT 5",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK over a filter",
             "SELECT k, v FROM big WHERE v % 3 = 0 AND g > 2 ORDER BY k LIMIT 2",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK over groups",
             "SELECT g, sum(k) AS s FROM big WHERE k < 500 GROUP BY g ORDER BY s DESC LIMIT 2",
             USUAL,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK of a TopK",
             "SELECT v, k FROM (SELECT k, v FROM big ORDER BY k LIMIT 50) x \
              ORDER BY v DESC LIMIT 2",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "TopK over a join",
             "SELECT b.v, s.w FROM small s JOIN big b ON s.k = b.k ORDER BY b.v DESC LIMIT 2",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "join of a TopK",
             "SELECT x.v, m.b FROM (SELECT v, k FROM big ORDER BY k LIMIT 3) x \
              JOIN multi m ON m.a = x.k",
             FILTERED,
         ),
-        spilling("SELECT k, v, g FROM big ORDER BY g, k", "sort that spills")
-            .ordered()
-            .spills(),
+        spilling("SELECT k, v, g FROM big ORDER BY g, k", "sort that spills").spills(),
         spilling(
             "SELECT k, sum(v) AS s, count(*) AS n FROM big GROUP BY k",
             "group by that spills",
@@ -846,7 +846,10 @@ fn joins() -> Vec<Case> {
 fn subqueries() -> Vec<Case> {
     let case = |name, sql: &str| Case::new(name, sql, USUAL);
     vec![
-        case("in", "SELECT k FROM mem WHERE k IN (SELECT g FROM mem WHERE k < 4)"),
+        case(
+            "in",
+            "SELECT k FROM mem WHERE k IN (SELECT g FROM mem WHERE k < 4)",
+        ),
         case(
             "exists",
             "SELECT k FROM mem m WHERE EXISTS (SELECT 1 FROM mem n WHERE n.g = m.k - 1)",
@@ -890,12 +893,12 @@ fn subqueries() -> Vec<Case> {
             "scalar subquery in a sort key",
             "SELECT k FROM mem WHERE k < 50 ORDER BY k % (3 + (SELECT max(k) FROM bc)), k",
         )
-        .ordered(),
+        .one_by_one(),
         case(
             "scalar subquery in a TopK",
             "SELECT k FROM mem ORDER BY k % (3 + (SELECT max(k) FROM bc)), k DESC LIMIT 7",
         )
-        .ordered(),
+        .one_by_one(),
         case(
             "scalar subquery in a window",
             "SELECT k, sum(k + (SELECT max(k) FROM bc)) OVER (PARTITION BY g ORDER BY k) AS s \
@@ -929,8 +932,7 @@ fn subqueries() -> Vec<Case> {
             "scalar subquery and TopK on one scan",
             "SELECT k, v FROM big WHERE k > (SELECT max(k) FROM bc) ORDER BY k LIMIT 2",
             FILTERED,
-        )
-        .ordered(),
+        ),
         Case::new(
             "scalar subquery and hash join on one scan",
             "SELECT b.v, s.w FROM small s JOIN big b ON s.k = b.k \
@@ -1131,8 +1133,7 @@ fn ctes() -> Vec<Case> {
         case(
             "CTE, TopK above",
             &with("SELECT k, g FROM x ORDER BY g DESC, k LIMIT 4"),
-        )
-        .ordered(),
+        ),
         case(
             "CTE, limited body",
             "WITH x AS MATERIALIZED (SELECT k, v FROM big ORDER BY k LIMIT 4) \
@@ -1225,26 +1226,20 @@ fn nodes() -> Vec<Case> {
     vec![
         Case::new("wrapped: recursion", recursion, USUAL).wrapped(),
         Case::new("wrapped: hash join", join, HASH).wrapped(),
-        Case::new("wrapped: TopK", topk, FILTERED)
-            .ordered()
-            .wrapped(),
+        Case::new("wrapped: TopK", topk, FILTERED).wrapped(),
         Case::new("wrapped: max", max, FILTERED).wrapped(),
         Case::new("wrapped: scalar subquery", scalar, FILTERED).wrapped(),
         Case::new("wrapped: group by", groups, USUAL).wrapped(),
         Case::new("user's node: recursion", recursion, USUAL).plain(),
         Case::new("user's node: hash join", join, HASH).plain(),
-        Case::new("user's node: TopK", topk, FILTERED)
-            .ordered()
-            .plain(),
+        Case::new("user's node: TopK", topk, FILTERED).plain(),
         Case::new("user's node: max", max, FILTERED).plain(),
         Case::new("user's node: scalar subquery", scalar, FILTERED).plain(),
         Case::new("user's node: group by", groups, USUAL).plain(),
         Case::new("rebuilt: hash join", join, HASH)
             .prunes()
             .rebuilt(),
-        Case::new("rebuilt: TopK", topk, FILTERED)
-            .ordered()
-            .rebuilt(),
+        Case::new("rebuilt: TopK", topk, FILTERED).rebuilt(),
         Case::new("rebuilt: max", max, FILTERED).rebuilt(),
         cut,
         cut_join,
